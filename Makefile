@@ -1,0 +1,51 @@
+# Two commands need nothing but Python (3.11 or newer) and make:
+#   make demo    compare samplers on the Adult data and write a table, a figure and a page
+#   make test    run every check
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint unit unit-nojit coverage docs clean
+
+demo: $(VENV)/demo.stamp
+	$(BIN)/mvsboost demo --out demo-results
+
+test: lint unit unit-nojit coverage
+
+lint: $(VENV)/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	PYTHONPATH=src $(BIN)/lint-imports
+
+unit: $(VENV)/dev.stamp
+	rm -f .coverage .coverage.*
+	$(BIN)/coverage run -m pytest -q --durations=10
+
+# plain Python in place of compiled kernels: real tracebacks, and lines that coverage can count
+unit-nojit: $(VENV)/dev.stamp
+	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -m "not large" \
+		-W "ignore:overflow encountered:RuntimeWarning"
+
+coverage: $(VENV)/dev.stamp
+	$(BIN)/coverage combine -q
+	$(BIN)/coverage report --skip-covered --fail-under=95
+
+docs: $(VENV)/dev.stamp
+	$(BIN)/python docs/generate.py
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/demo.stamp: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[demo]"
+	touch $@
+
+$(VENV)/dev.stamp: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[dev]"
+	touch $@ $(VENV)/demo.stamp
+
+clean:
+	rm -rf $(VENV) .coverage* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache demo-results
+	find . -name __pycache__ -prune -exec rm -rf {} +

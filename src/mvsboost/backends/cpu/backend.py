@@ -1,0 +1,368 @@
+"""The verbs of `Backend` as Numba kernels over slices of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mvsboost.backends.cpu import apply, gradients, histogram, partition, sampling
+from mvsboost.backends.cpu.threads import Threads
+from mvsboost.backends.protocol import (
+    DIGIT_BITS,
+    BinnedRows,
+    DrawRule,
+    DrawSummary,
+    GradientRange,
+    NodeSplit,
+    Poisson,
+    RankKey,
+    RowMetric,
+    RowObjective,
+    RowSet,
+    Score,
+    ScoreRule,
+    TreeArrays,
+    feature_offsets,
+    residual_key,
+)
+from mvsboost.dtypes import GRADIENT, NODE, PACKED, ROW, SCORE, WEIGHT
+from mvsboost.fixedpoint import Packing
+
+
+class _Members:
+    """Rows that take part in a tree: their bins, packed words, and the ranges nodes own."""
+
+    def __init__(self, bins: NDArray[np.uint8], words: NDArray[np.int64]) -> None:
+        self.bins = bins
+        self.words = words
+        self.order = np.arange(len(words), dtype=ROW)
+        self.scratch = np.empty(len(words), ROW)
+        self.ranges = {0: (0, len(words))}
+
+
+class CPUBackend:
+    """Rows on one machine, worked on by compiled kernels.
+
+    Parameters
+    ----------
+    rows : BinnedRows
+    objective : RowObjective
+        Built-in objectives have kernels of their own; others are called on slices.
+    n_threads : int
+    """
+
+    def __init__(self, rows: BinnedRows, objective: RowObjective, n_threads: int = 1) -> None:
+        self.rows = rows
+        self.objective = objective
+        self.n_rows = rows.n_rows
+        self.n_outputs = objective.n_outputs
+        self._threads = Threads(n_threads)
+        shape = (self.n_outputs, self.n_rows)
+        self._scores = np.zeros(shape, SCORE)
+        self._g = np.empty(shape, GRADIENT)
+        self._h = np.empty(shape, GRADIENT)
+        self._row_scores = np.empty(self.n_rows, GRADIENT)
+        self._drawn = np.empty(0, ROW)
+        self._weights = np.empty(0, WEIGHT)
+        self._members: dict[RowSet, _Members] = {}
+        self._leaf = np.empty(self.n_rows, NODE)
+        self._leaf_of: NDArray[np.int32] | None = None
+
+    def _sum(self, function: Callable[[int, int], Any], n_rows: int | None = None) -> Any:
+        return reduce(
+            np.add, self._threads.run(function, self.n_rows if n_rows is None else n_rows)
+        )
+
+    def _weight(self, start: int, stop: int) -> NDArray[np.float64]:
+        weight = self.rows.weight
+        return np.ones(stop - start) if weight is None else weight[start:stop]
+
+    def set_baseline(self, baseline: NDArray[np.float64]) -> None:
+        self._scores[:] = baseline[:, None]
+
+    def target_range(self) -> tuple[float, float]:
+        weight = self._weight(0, self.n_rows)
+        weighted = np.abs(weight * self.rows.target)
+        return float(weight.max(initial=0.0)), float(weighted.max(initial=0.0))
+
+    def target_sums(self, scale: float) -> NDArray[np.int64]:
+        weight, target = self._weight(0, self.n_rows), self.rows.target
+        sums = np.empty((self.n_outputs, 2), np.int64)
+        for k in range(self.n_outputs):
+            of_output = target if self.n_outputs == 1 else target == k
+            sums[k, 0] = np.rint(weight * scale).astype(np.int64).sum()
+            sums[k, 1] = np.rint(weight * of_output * scale).astype(np.int64).sum()
+        return sums
+
+    # --- gradients ------------------------------------------------------------------------------
+
+    def compute_gradients(self, order: int) -> GradientRange:
+        parts = self._threads.run(lambda a, b: self._gradient_slice(a, b, order), self.n_rows)
+        return reduce(GradientRange.merge, parts)
+
+    def _gradient_slice(self, start: int, stop: int, order: int) -> GradientRange:
+        y, score, g, h = self.rows.target, self._scores, self._g, self._h
+        compiled = gradients.KERNELS.get(self.objective.name)
+        if compiled is None:
+            rows = slice(start, stop)
+            g[:, rows], h[:, rows] = self.objective.gradients(y[rows], score[:, rows])
+        else:
+            alpha = float(getattr(self.objective, "alpha", 0.0))
+            compiled(y, score, g, h, start, stop, alpha)
+        if self.rows.weight is not None or order == 1:
+            gradients.weigh(g, h, self._weight(start, stop), start, stop, order == 1)
+        max_g, max_h, min_h, bad = gradients.range_of(g, h, start, stop)
+        return GradientRange(max_g, max_h, min_h, self.rows.offset + bad if bad >= 0 else -1)
+
+    def gradients(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        return self._g, self._h
+
+    def gradient_sums(self, scales: NDArray[np.float64]) -> NDArray[np.int64]:
+        def one(start: int, stop: int) -> NDArray[np.int64]:
+            out = np.empty((self.n_outputs, 4), np.int64)
+            gradients.moment_sums(self._g, self._h, start, stop, scales, out)
+            return out
+
+        sums: NDArray[np.int64] = self._sum(one)
+        return sums
+
+    # --- sampling -------------------------------------------------------------------------------
+
+    def score_rows(self, rule: ScoreRule) -> float:
+        def one(start: int, stop: int) -> float:
+            if rule.score is Score.MVS:
+                lam, scores = rule.lam, self._row_scores
+                return sampling.mvs_scores(self._g, self._h, start, stop, lam, scores)
+            out = self._row_scores[start:stop]
+            out[:] = rule.values(self._g[:, start:stop], self._h[:, start:stop])
+            return float(out.max(initial=0.0))
+
+        return max(self._threads.run(one, self.n_rows))
+
+    def row_scores(self) -> NDArray[np.float32]:
+        return self._row_scores
+
+    def threshold_sums(self, mu: float, scale: float) -> tuple[int, int, int]:
+        parts = self._threads.run(
+            lambda a, b: sampling.threshold_sums(self._row_scores[a:b], mu, scale), self.n_rows
+        )
+        small, large, zero = (int(sum(column)) for column in zip(*parts, strict=True))
+        return small, large, zero
+
+    def rank_counts(self, key: RankKey, known_bits: int, prefix: int) -> NDArray[np.int64]:
+        def one(start: int, stop: int) -> NDArray[np.int64]:
+            keys = key.values(self._row_scores[start:stop], self._ids(start, stop))
+            if known_bits:
+                keys = keys[keys >> np.uint64(64 - known_bits) == np.uint64(prefix)]
+            digit = (keys >> np.uint64(64 - known_bits - 16)) & np.uint64(0xFFFF)
+            return np.bincount(digit.astype(np.int64), minlength=1 << 16)
+
+        counts: NDArray[np.int64] = self._sum(one).astype(np.int64)
+        return counts
+
+    def _ids(self, start: int, stop: int) -> NDArray[np.uint64]:
+        return np.arange(self.rows.offset + start, self.rows.offset + stop, dtype=np.uint64)
+
+    def draw(self, rule: DrawRule) -> DrawSummary:
+        parts = self._threads.run(lambda a, b: self._draw_slice(rule, a, b), self.n_rows)
+        self._drawn = np.concatenate([rows for rows, _ in parts])
+        self._weights = np.concatenate([weights for _, weights in parts])
+        return self._summarise_draw()
+
+    def _draw_slice(
+        self, rule: DrawRule, start: int, stop: int
+    ) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
+        if isinstance(rule, Poisson) and rule.block == 0:
+            rows, weights = np.empty(stop - start, ROW), np.empty(stop - start, WEIGHT)
+            scores, first = self._row_scores[start:stop], self.rows.offset + start
+            n = sampling.draw_poisson(scores, rule.mu[0], rule.key, first, start, rows, weights)
+            return rows[:n].copy(), weights[:n].copy()
+        weights = rule.weights(self._row_scores[start:stop], self._ids(start, stop))
+        drawn = np.flatnonzero(weights > 0)
+        return (drawn + start).astype(ROW), weights[drawn]
+
+    def _summarise_draw(self) -> DrawSummary:
+        rows, w = self._drawn, self._weights
+        parts = self._threads.run(
+            lambda a, b: sampling.draw_range(self._g, self._h, rows[a:b], w[a:b]), len(rows)
+        )
+        certain, max_weight, max_gradient, max_hessian = zip(*parts, strict=True)
+        return DrawSummary(
+            n_rows=len(rows),
+            n_certain=int(sum(certain)),
+            max_weight=float(max(max_weight)),
+            max_gradient=float(max(max_gradient)),
+            max_hessian=float(max(max_hessian)),
+            sum_weight=float(w.sum()),
+            sum_weight_squared=float((w * w).sum()),
+        )
+
+    # --- trees ----------------------------------------------------------------------------------
+
+    def begin_tree(
+        self, output: int, key: np.uint64, sample: Packing, everything: Packing | None
+    ) -> None:
+        self._leaf_of = None
+        whole = len(self._drawn) == self.n_rows
+        bins = self.rows.bins if whole else self._compact(self._drawn)
+        words = self._pack(output, key, sample, self._drawn, self._weights)
+        self._members[RowSet.SAMPLE] = _Members(bins, words)
+        if everything is not None:
+            rows, ones = np.arange(self.n_rows, dtype=ROW), np.ones(self.n_rows, WEIGHT)
+            words = self._pack(output, key, everything, rows, ones)
+            self._members[RowSet.ALL] = _Members(self.rows.bins, words)
+
+    def _compact(self, rows: NDArray[np.uint32]) -> NDArray[np.uint8]:
+        out = np.empty((len(rows), self.rows.bins.shape[1]), self.rows.bins.dtype)
+        self._threads.run(
+            lambda a, b: sampling.gather_rows(self.rows.bins, rows[a:b], out[a:b]), len(rows)
+        )
+        return out
+
+    def _pack(
+        self,
+        output: int,
+        key: np.uint64,
+        packing: Packing,
+        rows: NDArray[np.uint32],
+        weights: NDArray[np.float64],
+    ) -> NDArray[np.int64]:
+        words = np.empty((len(rows), 2), PACKED)
+        scales = np.array(
+            [packing.gradient_scale, packing.hessian_scale, packing.weight_scale], np.float64
+        )
+        g, h = self._g[output], self._h[output]
+
+        def one(a: int, b: int) -> None:
+            first, bits = self.rows.offset, packing.count_bits
+            sampling.pack_rows(g, h, rows[a:b], weights[a:b], key, first, scales, bits, words[a:b])
+
+        self._threads.run(one, len(rows))
+        return words
+
+    def histograms(
+        self, rows: RowSet, nodes: Sequence[int], features: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        each = np.broadcast_to(features, (len(nodes), features.shape[-1]))
+        offsets = [feature_offsets(self.rows.n_bins, row) for row in each]
+        result = np.zeros((len(nodes), max((o[-1] for o in offsets), default=0), 2), PACKED)
+        for i, node in enumerate(nodes):
+            self._add_node(
+                self._members[rows], node, np.ascontiguousarray(each[i]), offsets[i], result[i]
+            )
+        return result
+
+    def _add_node(
+        self,
+        members: _Members,
+        node: int,
+        features: NDArray[np.int64],
+        offsets: NDArray[np.int64],
+        out: NDArray[np.int64],
+    ) -> None:
+        start, stop = members.ranges[node]
+        order = members.order[start:stop]
+
+        def one(a: int, b: int) -> NDArray[np.int64]:
+            part = out if a == 0 else np.zeros_like(out)
+            histogram.add_rows(members.bins, members.words, order[a:b], features, offsets, part)
+            return part
+
+        for part in self._threads.run(one, len(order))[1:]:
+            out += part
+
+    def partition(self, rows: RowSet, splits: Sequence[NodeSplit]) -> None:
+        members = self._members[rows]
+        for split in splits:
+            start, stop = members.ranges.pop(split.node)
+            middle = start + self._partition_range(members, start, stop, split)
+            members.ranges[split.left] = (start, middle)
+            members.ranges[split.right] = (middle, stop)
+
+    def _partition_range(self, members: _Members, start: int, stop: int, split: NodeSplit) -> int:
+        order, scratch = members.order[start:stop], members.scratch[start:stop]
+        lefts = self._threads.run(
+            lambda a, b: partition.split_slice(
+                members.bins, split.feature, split.goes_left, order[a:b], scratch[a:b]
+            ),
+            len(order),
+        )
+        n_left = int(sum(lefts))
+        to_left, to_right = 0, n_left
+        for (a, b), n in zip(self._threads.slices(len(order)), lefts, strict=True):
+            order[to_left : to_left + n] = scratch[a : a + n]
+            order[to_right : to_right + b - a - n] = scratch[a + n : b]
+            to_left, to_right = to_left + n, to_right + b - a - n
+        return n_left
+
+    # --- after the tree -------------------------------------------------------------------------
+
+    def _leaves(self, tree: TreeArrays) -> NDArray[np.int32]:
+        if self._leaf_of is not tree.feature:
+            table = tree.goes_left()
+
+            def one(a: int, b: int) -> None:
+                bins, leaf = self.rows.bins[a:b], self._leaf[a:b]
+                apply.find_leaves(bins, tree.feature, tree.left, tree.right, table, leaf)
+
+            self._threads.run(one, self.n_rows)
+            self._leaf_of = tree.feature
+        return self._leaf
+
+    def leaf_sums(
+        self, tree: TreeArrays, output: int, scales: NDArray[np.float64]
+    ) -> NDArray[np.int64]:
+        leaf, g, h = self._leaves(tree), self._g[output], self._h[output]
+
+        def one(a: int, b: int) -> NDArray[np.int64]:
+            out = np.zeros((tree.n_nodes, 3), np.int64)
+            apply.sum_leaves(leaf[a:b], g[a:b], h[a:b], scales, out)
+            return out
+
+        sums: NDArray[np.int64] = self._sum(one)
+        return sums
+
+    def residual_counts(
+        self, tree: TreeArrays, prefix: NDArray[np.int64], known_bits: int, scale: float
+    ) -> NDArray[np.int64]:
+        leaf = self._leaves(tree)
+
+        def one(a: int, b: int) -> NDArray[np.int64]:
+            out = np.zeros((tree.n_nodes, 1 << DIGIT_BITS), np.int64)
+            keys = residual_key(self.rows.target[a:b] - self._scores[0, a:b])
+            weight = np.rint(self._weight(a, b) * scale).astype(np.int64)
+            apply.count_residuals(leaf[a:b], keys, prefix, known_bits, DIGIT_BITS, weight, out)
+            return out
+
+        counts: NDArray[np.int64] = self._sum(one)
+        return counts
+
+    def apply_tree(self, tree: TreeArrays, output: int) -> None:
+        leaf, score = self._leaves(tree), self._scores[output]
+        self._threads.run(
+            lambda a, b: apply.add_values(leaf[a:b], tree.value, score[a:b]), self.n_rows
+        )
+
+    def _losses(self, metric: RowMetric, start: int, stop: int) -> NDArray[np.float64]:
+        losses = metric.rowwise(self.rows.target[start:stop], self._scores[:, start:stop])
+        return losses * self._weight(start, stop)
+
+    def metric_range(self, metric: RowMetric) -> float:
+        parts = self._threads.run(
+            lambda a, b: float(np.abs(self._losses(metric, a, b)).max(initial=0.0)), self.n_rows
+        )
+        return max(parts)
+
+    def metric_sums(self, metric: RowMetric, scale: float) -> int:
+        parts = self._threads.run(
+            lambda a, b: int(np.rint(self._losses(metric, a, b) * scale).astype(np.int64).sum()),
+            self.n_rows,
+        )
+        return sum(parts)
+
+    def scores(self) -> NDArray[np.float64]:
+        return self._scores

@@ -1,0 +1,158 @@
+"""Kernels: gradients of the built-in objectives, their range and their sums.
+
+Each repeats the formula of its objective operation by operation, so that its
+result is the same to the last bit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mvsboost.jit import kernel
+from mvsboost.numerics import exp_scalar, sigmoid_scalar
+
+_TINY = 1e-16
+_INFINITE = np.int32(0x7F800000)
+_MAGNITUDE = np.int32(0x7FFFFFFF)
+
+
+@kernel
+def logistic(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, _: float) -> None:
+    """Logistic: g = p − y, h = max(p (1 − p), tiny) with p = sigmoid(F)."""
+    for i in range(start, stop):
+        p = sigmoid_scalar(score[0, i])
+        g[0, i] = p - y[i]
+        h[0, i] = max(p * (1.0 - p), _TINY)
+
+
+@kernel
+def softmax(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, _: float) -> None:
+    """Softmax: g_k = p_k − [y = k], h_k = max(p_k (1 − p_k), tiny)."""
+    n_outputs = score.shape[0]
+    p = np.empty(n_outputs)
+    for i in range(start, stop):
+        largest = score[0, i]
+        for k in range(1, n_outputs):
+            largest = max(largest, score[k, i])
+        total = 0.0
+        for k in range(n_outputs):
+            p[k] = exp_scalar(score[k, i] - largest)
+            total += p[k]
+        for k in range(n_outputs):
+            share = p[k] / total
+            g[k, i] = share - (1.0 if y[i] == k else 0.0)
+            h[k, i] = max(share * (1.0 - share), _TINY)
+
+
+@kernel
+def squared(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, _: float) -> None:
+    """Squared: g = F − y, h = 1."""
+    for i in range(start, stop):
+        g[0, i] = score[0, i] - y[i]
+        h[0, i] = 1.0
+
+
+@kernel
+def quantile(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, alpha: float) -> None:
+    """Quantile: g = 1 − α over the target, −α under it, 0 on it; h = 1."""
+    for i in range(start, stop):
+        over = score[0, i] > y[i]
+        under = score[0, i] < y[i]
+        g[0, i] = (1.0 - alpha) if over else (-alpha if under else 0.0)
+        h[0, i] = 1.0
+
+
+@kernel
+def absolute(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, _: float) -> None:
+    """Absolute: g = sign(F − y), h = 1."""
+    for i in range(start, stop):
+        over = score[0, i] > y[i]
+        under = score[0, i] < y[i]
+        g[0, i] = 1.0 if over else (-1.0 if under else 0.0)
+        h[0, i] = 1.0
+
+
+@kernel
+def poisson(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, _: float) -> None:
+    """Poisson: g = e^F − y, h = e^F."""
+    for i in range(start, stop):
+        mean = exp_scalar(score[0, i])
+        g[0, i] = mean - y[i]
+        h[0, i] = mean
+
+
+KERNELS = {
+    "logistic": logistic,
+    "softmax": softmax,
+    "squared": squared,
+    "quantile": quantile,
+    "absolute": absolute,
+    "poisson": poisson,
+}
+
+
+@kernel
+def weigh(g: Any, h: Any, weight: Any, start: int, stop: int, first_order: bool) -> None:
+    """Multiply by the row weight; at first order the hessian is the row weight."""
+    for k in range(g.shape[0]):
+        for i in range(start, stop):
+            w = weight[i - start]
+            h[k, i] = w if first_order else h[k, i] * w
+            g[k, i] = g[k, i] * w
+
+
+@kernel
+def bit_range(g: Any, h: Any, start: int, stop: int) -> Any:
+    """Largest |g|, largest h, smallest h as the bits of float32 numbers.
+
+    Non-negative floats are ordered like their bits, and a maximum of integers
+    vectorises where one of floats, with its rules for NaN, does not.
+    """
+    g_bits, h_bits = g.view(np.int32), h.view(np.int32)
+    g_max, h_max, h_min = np.int32(0), np.int32(-2147483648), np.int32(0x7F800000)
+    for k in range(g_bits.shape[0]):
+        for i in range(start, stop):
+            g_max = max(g_max, g_bits[k, i] & _MAGNITUDE)
+            h_max = max(h_max, h_bits[k, i])
+            h_min = min(h_min, h_bits[k, i])
+    return g_max, h_max, h_min
+
+
+@kernel
+def moment_sums(g: Any, h: Any, start: int, stop: int, scales: Any, out: Any) -> None:
+    """Fixed-point Σ g, Σ h, Σ g², Σ h² of each output into out (n_outputs, 4)."""
+    for k in range(g.shape[0]):
+        a = b = c = d = np.int64(0)
+        for i in range(start, stop):
+            x, y = np.float64(g[k, i]), np.float64(h[k, i])
+            a += np.int64(np.rint(x * scales[0]))
+            b += np.int64(np.rint(y * scales[1]))
+            c += np.int64(np.rint(x * x * scales[2]))
+            d += np.int64(np.rint(y * y * scales[3]))
+        out[k, 0], out[k, 1], out[k, 2], out[k, 3] = a, b, c, d
+
+
+def value_of_bits(bits: int) -> float:
+    """The float32 number with these bits."""
+    return float(np.array(bits, np.int32).view(np.float32))
+
+
+def range_of(
+    g: NDArray[np.float32], h: NDArray[np.float32], start: int, stop: int
+) -> tuple[float, float, float, int]:
+    """Largest |g|, largest and smallest h, and the first row that is not finite (or -1)."""
+    g_max, h_max, h_min = bit_range(g, h, start, stop)
+    if g_max < _INFINITE and 0 <= h_max < _INFINITE and h_min >= 0:
+        return value_of_bits(g_max), value_of_bits(h_max), value_of_bits(h_min), -1
+    g, h = g[:, start:stop], h[:, start:stop]
+    bad = ~(np.isfinite(g) & np.isfinite(h)).all(axis=0)
+    with np.errstate(invalid="ignore"):
+        return (
+            float(np.abs(g).max(initial=0.0)),
+            float(h.max(initial=0.0)),
+            float(h.min(initial=np.inf)),
+            start + int(np.argmax(bad)) if bad.any() else -1,
+        )

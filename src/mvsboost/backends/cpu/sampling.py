@@ -1,0 +1,106 @@
+"""Kernels: scores, threshold sums, the Poisson draw, and the sample's packed words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mvsboost.fixedpoint import HALF
+from mvsboost.jit import kernel
+from mvsboost.random import uniform_scalar
+
+
+@kernel
+def mvs_scores(g: Any, h: Any, start: int, stop: int, lam: float, out: Any) -> float:
+    """Regularised absolute values sqrt(Σ g² + λ Σ h²); returns the largest."""
+    for i in range(start, stop):
+        first = second = 0.0
+        for k in range(g.shape[0]):
+            x, y = np.float64(g[k, i]), np.float64(h[k, i])
+            first += x * x
+            second += y * y
+        out[i] = np.sqrt(first + lam * second)
+    bits = out.view(np.int32)
+    largest = np.int32(0)
+    for i in range(start, stop):
+        largest = max(largest, bits[i])
+    return np.float64(np.int32(largest).view(np.float32))
+
+
+@kernel
+def threshold_sums(scores: Any, mu: float, scale: float) -> Any:
+    """Fixed-point sum of the scores under µ, rows at or over µ, rows at 0."""
+    total, large, zero = np.int64(0), np.int64(0), np.int64(0)
+    for i in range(scores.shape[0]):
+        score = np.float64(scores[i])
+        small = score < mu
+        total += np.int64(np.rint(score * scale)) if small else np.int64(0)
+        large += np.int64(0) if small else np.int64(1)
+        zero += np.int64(1) if score == 0.0 else np.int64(0)
+    return total, large, zero
+
+
+@kernel
+def draw_poisson(
+    scores: Any, mu: float, key: Any, offset: int, start: int, rows: Any, weights: Any
+) -> int:
+    """Rows drawn with p = min(1, score / µ), written from the front; returns how many."""
+    n = 0
+    for i in range(scores.shape[0]):
+        score = np.float64(scores[i])
+        u = uniform_scalar(key, np.uint64(offset + i))
+        certain = score >= mu and score > 0.0
+        # always written, kept only if drawn: no branch to mispredict
+        rows[n] = start + i
+        weights[n] = 1.0 if certain else mu / max(score, 1e-300)
+        n += 1 if certain or (score < mu and u * mu < score) else 0
+    return n
+
+
+@kernel
+def draw_range(g: Any, h: Any, rows: Any, weights: Any) -> tuple[int, float, float, float]:
+    """Rows of weight 1, and the largest w, w |g|, w h."""
+    certain = 0
+    max_w = max_g = max_h = 0.0
+    for j in range(rows.shape[0]):
+        w, i = weights[j], np.int64(rows[j])
+        certain += 1 if w == 1.0 else 0
+        max_w = max(max_w, w)
+        for k in range(g.shape[0]):
+            max_g = max(max_g, abs(w * g[k, i]))
+            max_h = max(max_h, w * h[k, i])
+    return certain, max_w, max_g, max_h
+
+
+@kernel
+def pack_rows(
+    g: Any,
+    h: Any,
+    rows: Any,
+    weights: Any,
+    key: Any,
+    offset: int,
+    scales: Any,
+    count_bits: int,
+    words: Any,
+) -> None:
+    """Quantise weighted gradients into word pairs; see `fixedpoint.Packing.pack`."""
+    for j in range(rows.shape[0]):
+        i = np.int64(rows[j])
+        u = uniform_scalar(key, np.uint64(offset + i))
+        w = weights[j]
+        gradient = np.int64(np.floor(w * np.float64(g[i]) * scales[0] + u))
+        hessian = np.int64(np.floor(w * np.float64(h[i]) * scales[1] + u))
+        weight = np.int64(np.floor(w * scales[2] + u))
+        words[j, 0] = (gradient << count_bits) + 1
+        words[j, 1] = (hessian << HALF) + weight
+
+
+@kernel
+def gather_rows(bins: Any, rows: Any, out: Any) -> None:
+    """Copy the bins of some rows side by side."""
+    for j in range(rows.shape[0]):
+        i = np.int64(rows[j])
+        for f in range(bins.shape[1]):
+            out[j, f] = bins[i, f]

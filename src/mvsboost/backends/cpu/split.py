@@ -1,0 +1,207 @@
+"""Kernels: the best split of each feature, read off a packed histogram.
+
+Scores follow METHOD: a leaf with sums G, H scores G² / (H + l2), and the gain of
+a split is the score of its two leaves less that of their parent. Where monotone
+constraints bound a leaf's value v, its score is −(2 G v + (H + l2) v²), which is
+the same number at the unbounded optimum.
+
+Sums over bins are sums of packed words, so they are exact; only the score is
+floating-point, and it is computed here alone, whatever backend the histogram
+came from.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mvsboost.fixedpoint import HALF
+from mvsboost.jit import inlined, kernel
+
+CATEGORY_SUPPORT = 10.0
+"""Rows (by weight) under which a category is not moved on its own, and rows of average
+hessian that smooth its gradient ratio: a ratio of few rows is mostly noise."""
+
+_LOW = np.int64(0xFFFFFFFF)
+
+GRADIENT, HESSIAN, WEIGHT = 0, 1, 2
+"""Units in the array `units`: the real value of one step of each fixed-point field."""
+
+L2, MIN_WEIGHT, MIN_HESSIAN, MIN_COUNT, LOWER, UPPER = 0, 1, 2, 3, 4, 5
+"""Limits in the array `limits`."""
+
+
+@inlined
+def _score(gradient: Any, hessian: Any, limits: Any) -> Any:
+    denominator = hessian + limits[L2]
+    if denominator <= 0.0:
+        return 0.0
+    value = -gradient / denominator
+    bounded = min(max(value, limits[LOWER]), limits[UPPER])
+    if bounded == value:
+        return gradient * gradient / denominator
+    return -(2.0 * gradient * bounded + denominator * bounded * bounded)
+
+
+@inlined
+def _value(gradient: Any, hessian: Any, limits: Any) -> Any:
+    denominator = hessian + limits[L2]
+    value = -gradient / denominator if denominator > 0.0 else 0.0
+    return min(max(value, limits[LOWER]), limits[UPPER])
+
+
+@inlined
+def _gain(
+    a0: int, a1: int, b0: int, b1: int, parent: float, units: Any, bits: int, limits: Any, sign: int
+) -> Any:
+    """Gain of leaves with packed words a and b over a parent's score; -inf if not allowed."""
+    mask = (np.int64(1) << bits) - np.int64(1)
+    if min(a0 & mask, b0 & mask) < limits[MIN_COUNT]:
+        return -np.inf
+    if min(a1 & _LOW, b1 & _LOW) * units[WEIGHT] < limits[MIN_WEIGHT]:
+        return -np.inf
+    ga, gb = (a0 >> bits) * units[GRADIENT], (b0 >> bits) * units[GRADIENT]
+    ha, hb = (a1 >> HALF) * units[HESSIAN], (b1 >> HALF) * units[HESSIAN]
+    if min(ha, hb) < limits[MIN_HESSIAN]:
+        return -np.inf
+    if sign != 0 and sign * (_value(gb, hb, limits) - _value(ga, ha, limits)) < 0.0:
+        return -np.inf
+    return _score(ga, ha, limits) + _score(gb, hb, limits) - parent
+
+
+@inlined
+def _numeric(
+    histogram: Any,
+    n_bins: int,
+    total: Any,
+    parent: float,
+    units: Any,
+    bits: int,
+    limits: Any,
+    sign: int,
+    left: Any,
+) -> tuple[float, int, int]:
+    """Best threshold t (left: bin <= t) and side of missing values; words of the left leaf."""
+    best, threshold, missing_left = -np.inf, 0, 0
+    m0, m1 = histogram[n_bins, 0], histogram[n_bins, 1]
+    has_missing = m0 != 0 or m1 != 0
+    p0 = p1 = np.int64(0)
+    for t in range(n_bins if has_missing else n_bins - 1):
+        p0 += histogram[t, 0]
+        p1 += histogram[t, 1]
+        gain = _gain(p0, p1, total[0] - p0, total[1] - p1, parent, units, bits, limits, sign)
+        if gain > best:
+            best, threshold, missing_left = gain, t, 0
+            left[0], left[1] = p0, p1
+        if has_missing:
+            q0, q1 = p0 + m0, p1 + m1
+            gain = _gain(q0, q1, total[0] - q0, total[1] - q1, parent, units, bits, limits, sign)
+            if gain > best:
+                best, threshold, missing_left = gain, t, 1
+                left[0], left[1] = q0, q1
+    if not has_missing and best > -np.inf:
+        # a missing value not seen here follows the larger side
+        missing_left = 1 if 2 * (left[1] & _LOW) >= (total[1] & _LOW) else 0
+    return best, threshold, missing_left
+
+
+@inlined
+def _sort_categories(
+    histogram: Any, n_bins: int, total: Any, units: Any, bits: int, order: Any
+) -> int:
+    """Categories with support in order of gradient over smoothed hessian; returns how many."""
+    ratio = np.empty(n_bins + 1)
+    weight = (total[1] & _LOW) * units[WEIGHT]
+    smoothing = CATEGORY_SUPPORT * (total[1] >> HALF) * units[HESSIAN] / max(weight, 1.0)
+    n = 0
+    for c in range(n_bins + 1):
+        if (histogram[c, 1] & _LOW) * units[WEIGHT] < CATEGORY_SUPPORT:
+            continue
+        gradient = (histogram[c, 0] >> bits) * units[GRADIENT]
+        hessian = (histogram[c, 1] >> HALF) * units[HESSIAN]
+        value = gradient / max(hessian + smoothing, 1e-300)
+        j = n
+        while j > 0 and ratio[j - 1] > value:
+            ratio[j], order[j] = ratio[j - 1], order[j - 1]
+            j -= 1
+        ratio[j], order[j] = value, c
+        n += 1
+    return n
+
+
+@inlined
+def _categorical(
+    histogram: Any,
+    n_bins: int,
+    total: Any,
+    parent: float,
+    units: Any,
+    bits: int,
+    limits: Any,
+    left: Any,
+) -> tuple[float, int, int]:
+    """Best set of categories to go left: the first t + 1 of the sorted ones, from either end."""
+    order = np.empty(n_bins + 1, np.int64)
+    n = _sort_categories(histogram, n_bins, total, units, bits, order)
+    best, threshold, from_end = -np.inf, 0, 0
+    for end in range(2):
+        p0 = p1 = np.int64(0)
+        for t in range(n):
+            c = order[n - 1 - t] if end == 1 else order[t]
+            p0 += histogram[c, 0]
+            p1 += histogram[c, 1]
+            gain = _gain(p0, p1, total[0] - p0, total[1] - p1, parent, units, bits, limits, 0)
+            if gain > best:
+                best, threshold, from_end = gain, t, end
+                left[0], left[1] = p0, p1
+    return best, threshold, from_end
+
+
+@kernel
+def best_splits(
+    histogram: Any,
+    offsets: Any,
+    categorical: Any,
+    monotone: Any,
+    total: Any,
+    units: Any,
+    bits: int,
+    limits: Any,
+    gains: Any,
+    thresholds: Any,
+    sides: Any,
+    lefts: Any,
+) -> None:
+    """Best split of each feature: gain, threshold, side, and the words of its left leaf.
+
+    `side` says whether missing values go left (numeric features) or whether the set is
+    taken from the upper end of the sorted categories (categorical ones).
+    """
+    gradient, hessian = (total[0] >> bits) * units[GRADIENT], (total[1] >> HALF) * units[HESSIAN]
+    parent = _score(gradient, hessian, limits)
+    for f in range(offsets.shape[0] - 1):
+        part = histogram[offsets[f] : offsets[f + 1]]
+        n_bins = part.shape[0] - 1
+        if categorical[f]:
+            gain, threshold, side = _categorical(
+                part, n_bins, total, parent, units, bits, limits, lefts[f]
+            )
+        else:
+            gain, threshold, side = _numeric(
+                part, n_bins, total, parent, units, bits, limits, monotone[f], lefts[f]
+            )
+        gains[f], thresholds[f], sides[f] = gain, threshold, side
+
+
+@kernel
+def category_set(
+    histogram: Any, total: Any, units: Any, bits: int, threshold: int, from_end: int, table: Any
+) -> None:
+    """Mark the bins of the left set that `best_splits` chose for a categorical feature."""
+    n_bins = histogram.shape[0] - 1
+    order = np.empty(n_bins + 1, np.int64)
+    n = _sort_categories(histogram, n_bins, total, units, bits, order)
+    for t in range(threshold + 1):
+        c = order[n - 1 - t] if from_end == 1 else order[t]
+        table[c] = 1

@@ -1,0 +1,31 @@
+"""From a device's name to a backend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mvsboost.backends.cpu import CPUBackend
+from mvsboost.backends.protocol import Backend, BinnedRows, RowObjective
+from mvsboost.backends.reference import ReferenceBackend
+from mvsboost.errors import ParameterError
+
+DEVICES = ("cpu", "reference")
+
+BackendFactory = Callable[[BinnedRows, RowObjective], Backend]
+
+
+def backend_factory(device: str, n_threads: int) -> BackendFactory:
+    """A function that puts rows behind the backend of a device.
+
+    Examples
+    --------
+    >>> backend_factory("abacus", 1)
+    Traceback (most recent call last):
+        ...
+    mvsboost.errors.ParameterError: device must be one of 'cpu', 'reference', got 'abacus'
+    """
+    if device == "cpu":
+        return lambda rows, objective: CPUBackend(rows, objective, n_threads)
+    if device == "reference":
+        return ReferenceBackend
+    raise ParameterError("device", device, "one of " + ", ".join(map(repr, DEVICES)))

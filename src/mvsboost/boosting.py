@@ -1,0 +1,334 @@
+"""The loop.
+
+`train` reads like the paper's Algorithm 1: gradients, sample, trees, update,
+callbacks. It knows no device, no cluster, no clock and no screen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mvsboost.backends.protocol import Backend, GradientRange
+from mvsboost.backends.registry import BackendFactory, backend_factory
+from mvsboost.callbacks import Callback, Progress
+from mvsboost.data import Dataset
+from mvsboost.errors import ConvergenceStop, ObjectiveError, ParameterError
+from mvsboost.fixedpoint import Packing, sum_scale
+from mvsboost.metrics import Metric
+from mvsboost.model import Model
+from mvsboost.objectives import Objective
+from mvsboost.random import Purpose, stream_key, uniform
+from mvsboost.sampling import LeafSummary, Sample, Sampler, SamplingContext
+from mvsboost.trees import FeatureTable, GrownTree, Tree, TreeParams, grow_tree
+from mvsboost.trees.leaves import (
+    residual_quantiles,
+    values_from_all_rows,
+    values_from_words,
+    with_values,
+)
+
+__all__ = ["TrainConfig", "TrainResult", "train"]
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Everything that determines a training run besides the data.
+
+    Attributes
+    ----------
+    objective : Objective
+    sampler : Sampler
+    n_estimators : int
+        Boosting iterations to add.
+    learning_rate : float
+    tree : TreeParams
+    colsample : float
+        Share of features that each iteration may use.
+    leaf_values : {"all", "sample"}
+        Rows that leaf values come from (METHOD §5).
+    order : {1, 2}
+        Whether the hessian is used.
+    monotone : mapping from binned feature to +1 or -1
+    metrics : sequence of Metric
+        Evaluated on every evaluation set after every iteration.
+    seed, n_threads : int
+    device : str
+    """
+
+    objective: Objective
+    sampler: Sampler
+    n_estimators: int = 100
+    learning_rate: float = 0.1
+    tree: TreeParams = field(default_factory=TreeParams)
+    colsample: float = 1.0
+    leaf_values: str = "all"
+    order: int = 2
+    monotone: Mapping[int, int] = field(default_factory=dict)
+    metrics: Sequence[Metric] = ()
+    seed: int = 0
+    n_threads: int = 1
+    device: str = "cpu"
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """A trained model and the record of its training.
+
+    Attributes
+    ----------
+    model : Model
+    sampling_history : list of dict
+        One record an iteration: rate, µ, λ, rows drawn, and more.
+    stop_reason : str
+        Why training ended.
+    """
+
+    model: Model
+    sampling_history: list[dict[str, float]]
+    stop_reason: str
+
+
+def train(
+    dataset: Dataset,
+    config: TrainConfig,
+    *,
+    eval_sets: Mapping[str, Dataset] | None = None,
+    callbacks: Iterable[Callback] = (),
+    init_model: Model | None = None,
+    backend: BackendFactory | None = None,
+) -> TrainResult:
+    """Boost trees on the rows that the sampler draws.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Training rows, binned.
+    config : TrainConfig
+    eval_sets : mapping from name to Dataset, optional
+        Sets to evaluate ``config.metrics`` on, binned by the training set's mapper.
+    callbacks : iterable of Callback, optional
+    init_model : Model, optional
+        Continue from this model; its trees stay, and iterations are numbered on.
+    backend : callable, optional
+        ``backend(rows, objective)`` puts rows behind a backend; by default the device's.
+    """
+    run = _Run.start(dataset, config, dict(eval_sets or {}), list(callbacks), init_model, backend)
+    for iteration in run.iterations:
+        try:
+            gradients = run.compute_gradients()
+            sample = run.draw(iteration, gradients)
+        except ConvergenceStop as optimum:
+            run.stop_reason = str(optimum)
+            break
+        trees = [run.grow(iteration, k, sample, gradients) for k in range(run.backend.n_outputs)]
+        run.update(trees, sample)
+        if run.notify(iteration):
+            break
+    return run.finish()
+
+
+@dataclass
+class _Run:
+    """The state of a training run: what Algorithm 1 keeps between its lines."""
+
+    dataset: Dataset
+    config: TrainConfig
+    backend: Backend
+    table: FeatureTable
+    model: Model
+    evaluation: dict[str, tuple[Backend, Dataset]]
+    callbacks: list[Callback]
+    iterations: range
+    samples: list[Sample] = field(default_factory=list)
+    stop_reason: str = "all iterations done"
+
+    @classmethod
+    def start(
+        cls,
+        dataset: Dataset,
+        config: TrainConfig,
+        eval_sets: dict[str, Dataset],
+        callbacks: list[Callback],
+        init_model: Model | None,
+        factory: BackendFactory | None,
+    ) -> _Run:
+        make = factory or backend_factory(config.device, config.n_threads)
+        backend = make(dataset.rows, config.objective)
+        evaluation = {
+            name: (make(data.rows, config.objective), data) for name, data in eval_sets.items()
+        }
+        if init_model is None:
+            model = Model.empty(dataset, config.objective, _baseline(backend, config.objective))
+        else:
+            model = init_model.copy()
+        for rows in (backend, *(other for other, _ in evaluation.values())):
+            model.put_scores(rows)
+        first = model.n_iterations
+        run = cls(
+            dataset=dataset,
+            config=config,
+            backend=backend,
+            table=_feature_table(dataset, config.monotone),
+            model=model,
+            evaluation=evaluation,
+            callbacks=callbacks,
+            iterations=range(first, first + config.n_estimators),
+        )
+        for callback in callbacks:
+            callback.begin(run.progress(first - 1))
+        return run
+
+    # --- the lines of the loop ------------------------------------------------------------------
+
+    def compute_gradients(self) -> GradientRange:
+        gradients = self.backend.compute_gradients(self.config.order)
+        _check_gradients(gradients, self.config.objective)
+        return gradients
+
+    def draw(self, iteration: int, gradients: GradientRange) -> Sample:
+        context = SamplingContext(
+            seed=self.config.seed,
+            iteration=iteration,
+            n_rows=self.backend.n_rows,
+            gradients=gradients,
+            leaves=[_leaf_summary(tree, self.config) for tree in self.model.last_trees()],
+            previous=self.samples[-1] if self.samples else None,
+        )
+        return self.config.sampler.draw(self.backend, context)
+
+    def grow(self, iteration: int, output: int, sample: Sample, gradients: GradientRange) -> Tree:
+        drawn, params = sample.summary, self.config.tree
+        packing = Packing.choose(
+            drawn.n_rows, drawn.max_gradient, drawn.max_hessian, drawn.max_weight
+        )
+        exact = None
+        if params.second_look and drawn.n_certain < self.backend.n_rows:
+            exact = Packing.choose(
+                self.backend.n_rows, gradients.max_gradient, gradients.max_hessian, 1.0
+            )
+        if drawn.n_certain == drawn.n_rows or self.config.leaf_values == "all":
+            params = replace(params, min_sampled=1)
+        key = stream_key(self.config.seed, iteration, Purpose.ROUNDING, output)
+        self.backend.begin_tree(output, key, packing, exact)
+        features = _choose_features(self.table.n_features, self.config, iteration)
+        grown = grow_tree(self.backend, self.table, features, params, packing, exact)
+        return self._finish_tree(grown, output, gradients)
+
+    def _finish_tree(self, grown: GrownTree, output: int, gradients: GradientRange) -> Tree:
+        config, l2 = self.config, self.config.tree.l2
+        alpha = config.objective.leaf_quantile
+        if alpha is not None:
+            values = residual_quantiles(self.backend, grown.structure, alpha)
+            return with_values(grown, values, config.learning_rate)
+        if config.leaf_values == "sample" or grown.saw_all_rows:
+            sample = config.leaf_values == "sample"
+            values = values_from_words(grown, l2, sample=sample)
+            return with_values(grown, values, config.learning_rate)
+        values, hessian, cover = values_from_all_rows(
+            self.backend, grown.structure, output, gradients, l2
+        )
+        return with_values(grown, values, config.learning_rate, hessian, cover)
+
+    def update(self, trees: list[Tree], sample: Sample) -> None:
+        self.samples.append(sample)
+        self.model.append(trees)
+        for rows in (self.backend, *(other for other, _ in self.evaluation.values())):
+            for output, tree in enumerate(trees):
+                rows.apply_tree(tree, output)
+        for name, (rows, data) in self.evaluation.items():
+            for metric in self.config.metrics:
+                self.model.record(name, metric, metric.evaluate(rows, data.rows))
+
+    def notify(self, iteration: int) -> bool:
+        """Run every callback, also in the iteration that stops; True if one asks to stop."""
+        progress = self.progress(iteration)
+        reasons = [callback.after_iteration(progress) for callback in self.callbacks]
+        asked = [reason for reason in reasons if reason]
+        if not asked and not any(tree.n_leaves > 1 for tree in self.model.last_trees()):
+            asked = self._without_split()
+        if asked:
+            self.stop_reason = asked[0]
+        return bool(asked)
+
+    def _without_split(self) -> list[str]:
+        """Full data that finds no split will find none again; another sample may."""
+        if self.samples[-1].summary.n_certain == self.backend.n_rows:
+            return ["no split improves the loss"]
+        return []
+
+    def progress(self, iteration: int) -> Progress:
+        return Progress(
+            iteration=iteration,
+            n_iterations=self.iterations.stop,
+            model=self.model,
+            metrics={metric.name: metric.greater_is_better for metric in self.config.metrics},
+            sample=self.samples[-1].as_record() if self.samples else None,
+        )
+
+    def finish(self) -> TrainResult:
+        last = self.iterations.start + len(self.samples) - 1
+        for callback in self.callbacks:
+            callback.end(self.progress(last))
+        history = [sample.as_record() for sample in self.samples]
+        return TrainResult(self.model, history, self.stop_reason)
+
+
+# --- small parts --------------------------------------------------------------------------------
+
+
+def _baseline(backend: Backend, objective: Objective) -> NDArray[np.float64]:
+    max_weight, max_target = backend.target_range()
+    scale = sum_scale(max(max_weight, max_target), backend.n_rows)
+    sums = backend.target_sums(scale).astype(np.float64)
+    means = sums[:, 1] / sums[:, 0]
+
+    def quantile(alpha: float) -> float:
+        backend.set_baseline(np.zeros(backend.n_outputs))
+        return float(residual_quantiles(backend, Tree.single_leaf(), alpha)[0])
+
+    return np.asarray(objective.baseline(means, quantile), np.float64)
+
+
+def _feature_table(dataset: Dataset, monotone: Mapping[int, int]) -> FeatureTable:
+    mapper = dataset.mapper
+    signs = np.zeros(len(mapper.n_bins), np.int8)
+    for feature, sign in monotone.items():
+        signs[feature] = sign
+        if sign and mapper.is_categorical[feature]:
+            name = mapper.feature_names[feature]
+            raise ParameterError("monotone_constraints", {name: sign}, "on numeric features only")
+    return FeatureTable(mapper.n_bins, mapper.is_categorical, signs)
+
+
+def _check_gradients(gradients: GradientRange, objective: Objective) -> None:
+    if gradients.bad_row >= 0:
+        raise ObjectiveError(
+            f"objective {objective.name!r} gave a gradient or hessian that is not finite, "
+            f"first in row {gradients.bad_row}; scale the target, lower the learning rate or "
+            f"raise l2"
+        )
+    if gradients.min_hessian < 0:
+        raise ObjectiveError(
+            f"objective {objective.name!r} gave a negative hessian ({gradients.min_hessian:g}); "
+            f"hessians must be zero or positive, or use order=1"
+        )
+
+
+def _leaf_summary(tree: Tree, config: TrainConfig) -> LeafSummary:
+    leaf = tree.is_leaf
+    value = tree.value[leaf] / config.learning_rate
+    return LeafSummary(value, tree.hessian[leaf], config.learning_rate)
+
+
+def _choose_features(n_features: int, config: TrainConfig, iteration: int) -> NDArray[np.int64]:
+    """The features of smallest random number, as many as `colsample` says, in their order."""
+    if config.colsample >= 1.0:
+        return np.arange(n_features)
+    count = max(1, round(config.colsample * n_features))
+    key = stream_key(config.seed, iteration, Purpose.COLUMNS)
+    numbers = uniform(key, np.arange(n_features, dtype=np.uint64))
+    return np.sort(np.argsort(numbers, kind="stable")[:count])

@@ -1,0 +1,438 @@
+"""Bins: every column becomes bytes, at most 255 regular bins and one for missing values.
+
+A numeric column is cut by edges; the bin of x is the number of edges that are at most x,
+so bin b holds ``edges[b - 1] <= x < edges[b]``. A categorical column's bin is its code. A
+column with more categories than bins becomes a few numeric ones first, see
+`target_statistics`. Missing values have bin ``n_bins``, one after the regular bins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mvsboost.data.columns import UNSEEN, CategoricalColumn, Columns, Floats
+from mvsboost.data.schema import Schema
+from mvsboost.data.target_statistics import TargetStatistics, row_order
+from mvsboost.dtypes import BIN, MAX_BINS
+from mvsboost.errors import DataError, ParameterError
+from mvsboost.jit import kernel
+from mvsboost.random import Purpose, row_bits, stream_key
+
+__all__ = ["BinFeature", "BinMapper", "find_edges"]
+
+SAMPLE_ROWS = 200_000
+"""Rows that edges are found from, at most."""
+
+_BLOCK = 2048  # rows whose columns fit the second-level cache together
+
+
+# --- edges --------------------------------------------------------------------------------------
+
+
+def find_edges(values: Floats, max_bins: int = MAX_BINS) -> NDArray[np.float64]:
+    """Increasing edges, at most ``max_bins - 1``, between distinct values.
+
+    With at most `max_bins` distinct values each has a bin of its own. Otherwise bins hold
+    about equally many rows: each closes at the distinct value that comes nearest to its
+    share of the rows that are left, so that one frequent value costs the others no bins.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> find_edges(np.array([1.0, 2.0, 2.0, 4.0, np.nan])).tolist()
+    [1.5, 3.0]
+    >>> find_edges(np.arange(100.0), max_bins=4).tolist()
+    [24.5, 49.5, 74.5]
+    """
+    present = values[~np.isnan(values)].astype(np.float64)
+    distinct, counts = np.unique(present, return_counts=True)
+    if len(distinct) <= max_bins:
+        return _between(distinct[:-1], distinct[1:])
+    last = _closing_values(np.cumsum(counts).astype(np.float64), max_bins)
+    return _between(distinct[last], distinct[last + 1])
+
+
+def _closing_values(cumulative: NDArray[np.float64], max_bins: int) -> NDArray[np.int64]:
+    """Positions of the distinct values that close a bin, the last bin's left out."""
+    total = float(cumulative[-1])
+    closing: list[int] = []
+    previous, used = -1, 0.0
+    for bins_left in range(max_bins, 1, -1):
+        goal = used + (total - used) / bins_left
+        j = int(np.searchsorted(cumulative, goal))
+        if j - 1 > previous and goal - cumulative[j - 1] < cumulative[j] - goal:
+            j -= 1
+        if j >= len(cumulative) - 1:
+            break
+        closing.append(j)
+        previous, used = j, float(cumulative[j])
+    return np.array(closing, np.int64)
+
+
+def _between(low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Midpoints m with low < m <= high in float64, also where a sum would overflow."""
+    middle = 0.5 * low + 0.5 * high
+    # denormals lose their last bit when halved, and neighbours have nothing between them
+    return np.where((low < middle) & (middle <= high), middle, high)
+
+
+def _sample(n_rows: int, seed: int, sample_rows: int) -> NDArray[np.int64] | None:
+    """The rows with the smallest random numbers, or None for all."""
+    if n_rows <= sample_rows:
+        return None
+    bits = row_bits(stream_key(seed, 0, Purpose.BINNING), np.arange(n_rows, dtype=np.uint64))
+    return np.sort(np.argpartition(bits, sample_rows)[:sample_rows])
+
+
+# --- rows to bytes ------------------------------------------------------------------------------
+
+
+@kernel
+def _bin_block(
+    values: NDArray[np.float64],
+    edges: NDArray[np.float64],
+    missing: int,
+    out: NDArray[np.uint8],
+    feature: int,
+) -> None:
+    # a search of fixed depth has no branch to mispredict; padding is NaN, which is never <= x
+    for i in range(values.shape[0]):
+        x = values[i]
+        b = np.uint64(0)
+        step = np.uint64(128)
+        for _ in range(8):
+            b += step * np.uint64(edges[b + step - np.uint64(1)] <= x)
+            step >>= np.uint64(1)
+        out[i, feature] = missing if np.isnan(x) else b
+
+
+@dataclass(frozen=True, eq=False)
+class _Numbers:
+    """Numbers to be cut by edges."""
+
+    values: Floats
+    edges: NDArray[np.float64]
+
+    @cached_property
+    def padded(self) -> NDArray[np.float64]:
+        return np.concatenate([self.edges, np.full(MAX_BINS - len(self.edges), np.nan)])
+
+    def write(self, start: int, out: NDArray[np.uint8], feature: int) -> None:
+        # one block at a time becomes contiguous float64: one kernel for every kind of input
+        block = np.ascontiguousarray(self.values[start : start + len(out)], np.float64)
+        _bin_block(block, self.padded, len(self.edges) + 1, out, feature)
+
+
+@dataclass(frozen=True, eq=False)
+class _Codes:
+    """Codes to be looked up."""
+
+    codes: NDArray[np.int32]
+    table: NDArray[np.uint8]
+
+    def write(self, start: int, out: NDArray[np.uint8], feature: int) -> None:
+        out[:, feature] = self.table[self.codes[start : start + len(out)] - UNSEEN]
+
+
+def _write_rows(
+    sources: Sequence[_Numbers | _Codes], n_rows: int, n_threads: int
+) -> NDArray[np.uint8]:
+    bins = np.empty((n_rows, len(sources)), BIN)
+
+    def write(start: int) -> None:
+        out = bins[start : start + _BLOCK]
+        for feature, source in enumerate(sources):
+            source.write(start, out, feature)
+
+    starts = range(0, n_rows, _BLOCK)
+    if n_threads <= 1 or len(starts) == 1:
+        for start in starts:
+            write(start)
+    else:
+        with ThreadPoolExecutor(n_threads) as pool:
+            list(pool.map(write, starts))
+    return bins
+
+
+# --- the mapper ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class BinFeature:
+    """One binned feature.
+
+    Attributes
+    ----------
+    name : str
+    source : int
+        Input column it comes from.
+    edges : float64 array or None
+        None where the bin is the category's code.
+    values : float64 array or None
+        Of a derived feature, the number each category stands for; see `TargetStatistics`.
+    n_categories : int
+        Categories of the input column; 0 if it is numeric.
+    """
+
+    name: str
+    source: int
+    edges: NDArray[np.float64] | None
+    values: NDArray[np.float64] | None = None
+    n_categories: int = 0
+
+    @property
+    def n_bins(self) -> int:
+        """Regular bins."""
+        return max(self.n_categories, 1) if self.edges is None else len(self.edges) + 1
+
+    @cached_property
+    def table(self) -> NDArray[np.uint8]:
+        """Bin of each category, entry ``code + 2``; the first two are unseen and missing."""
+        if self.edges is None or self.values is None:
+            table = np.arange(UNSEEN, self.n_categories)
+            table[:2] = self.n_bins
+            return table.astype(BIN)
+        return np.searchsorted(self.edges, self.values, side="right").astype(BIN)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain lists, strings and numbers, ready for JSON."""
+        return {
+            "name": self.name,
+            "source": self.source,
+            "edges": None if self.edges is None else self.edges.tolist(),
+            "values": None if self.values is None else self.values.tolist(),
+            "n_categories": self.n_categories,
+        }
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> BinFeature:
+        """The inverse of `to_dict`."""
+        arrays = {
+            key: None if state[key] is None else np.array(state[key], np.float64)
+            for key in ("edges", "values")
+        }
+        return cls(
+            state["name"], state["source"], arrays["edges"], arrays["values"], state["n_categories"]
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class BinMapper:
+    """How columns become bins.
+
+    Attributes
+    ----------
+    features : tuple of BinFeature
+        Binned features in order. An input column makes one, or, with more categories than
+        bins, one for each target's mean and one for the category's count.
+
+    Examples
+    --------
+    >>> from mvsboost.data import Schema, ingest
+    >>> columns = ingest({"age": [31.0, 42.0, None], "city": ["Oslo", "Bergen", "Oslo"]})
+    >>> mapper = BinMapper.fit(columns, Schema.from_columns(columns))
+    >>> mapper.transform(columns).tolist()
+    [[0, 1], [1, 0], [2, 1]]
+    """
+
+    features: tuple[BinFeature, ...]
+
+    @classmethod
+    def fit(
+        cls,
+        columns: Columns,
+        schema: Schema,
+        *,
+        targets: NDArray[np.float64] | None = None,
+        weight: NDArray[np.float64] | None = None,
+        max_bins: int = MAX_BINS,
+        seed: int = 0,
+        sample_rows: int = SAMPLE_ROWS,
+    ) -> BinMapper:
+        """Find the bins of training columns.
+
+        Parameters
+        ----------
+        columns : Columns
+        schema : Schema
+            Of the same columns.
+        targets : float64 array of shape (n_targets, n_rows), optional
+            See `target_columns`; needed where a column has more categories than bins.
+        weight : float64 array of shape (n_rows,), optional
+            Row weights, for the target statistics only.
+        max_bins : int from 2 to 255
+        seed : int
+        sample_rows : int
+            Edges are found from at most this many rows.
+        """
+        _check_settings(max_bins, sample_rows)
+        rows = _sample(columns.n_rows, seed, sample_rows)
+        encoder = _Encoder(targets, weight, seed, max_bins, rows)
+        return cls(tuple(f for f, _ in encoder.encode(columns, schema)))
+
+    @classmethod
+    def fit_transform(
+        cls,
+        columns: Columns,
+        schema: Schema,
+        *,
+        targets: NDArray[np.float64] | None = None,
+        weight: NDArray[np.float64] | None = None,
+        max_bins: int = MAX_BINS,
+        seed: int = 0,
+        sample_rows: int = SAMPLE_ROWS,
+        n_threads: int = 1,
+    ) -> tuple[BinMapper, NDArray[np.uint8]]:
+        """Find the bins and bin the training rows, parameters as for `fit`.
+
+        Not the same as `fit` and then `transform`: where a column became target
+        statistics, a training row sees only the rows that come before it in their order.
+        """
+        _check_settings(max_bins, sample_rows)
+        rows = _sample(columns.n_rows, seed, sample_rows)
+        encoder = _Encoder(targets, weight, seed, max_bins, rows)
+        features, sources = zip(*encoder.encode(columns, schema), strict=True)
+        return cls(tuple(features)), _write_rows(sources, columns.n_rows, n_threads)
+
+    def transform(self, columns: Columns, n_threads: int = 1) -> NDArray[np.uint8]:
+        """Bins of rows at prediction, (n_rows, n_features) in C order.
+
+        `columns` must have passed `Schema.check`. A category unseen in training goes with
+        the missing values, or to the prior where the column became target statistics.
+        """
+        sources: list[_Numbers | _Codes] = []
+        for feature in self.features:
+            column = columns.columns[feature.source]
+            if isinstance(column, CategoricalColumn):
+                sources.append(_Codes(column.codes, feature.table))
+            else:
+                assert feature.edges is not None
+                sources.append(_Numbers(column.values, feature.edges))
+        return _write_rows(sources, columns.n_rows, n_threads)
+
+    @property
+    def n_features(self) -> int:
+        """Number of binned features."""
+        return len(self.features)
+
+    @property
+    def n_bins(self) -> NDArray[np.int64]:
+        """Regular bins of each feature; a missing value has bin ``n_bins[f]``."""
+        return np.array([f.n_bins for f in self.features], np.int64)
+
+    @property
+    def is_categorical(self) -> NDArray[np.bool_]:
+        """Features whose bins have no order."""
+        return np.array([f.edges is None for f in self.features])
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the binned features."""
+        return tuple(f.name for f in self.features)
+
+    @property
+    def source(self) -> NDArray[np.int64]:
+        """Input column of each binned feature."""
+        return np.array([f.source for f in self.features], np.int64)
+
+    def threshold(self, feature: int, split: int) -> float:
+        """The real t such that a row of bin at most `split` has x < t.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mvsboost.data import Schema, ingest
+        >>> columns = ingest(np.array([[1.0], [2.0], [4.0]]))
+        >>> BinMapper.fit(columns, Schema.from_columns(columns)).threshold(0, 1)
+        3.0
+        """
+        edges = self.features[feature].edges
+        if edges is None:
+            raise ParameterError("feature", feature, "a numeric feature; this one is categorical")
+        if not 0 <= split < len(edges):
+            raise ParameterError("split", split, f"a bin from 0 to {len(edges) - 1}")
+        return float(edges[split])
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain lists, strings and numbers, ready for JSON; floats keep every bit."""
+        return {"features": [f.to_dict() for f in self.features]}
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> BinMapper:
+        """The inverse of `to_dict`."""
+        return cls(tuple(BinFeature.from_dict(f) for f in state["features"]))
+
+
+def _check_settings(max_bins: int, sample_rows: int) -> None:
+    if not 2 <= max_bins <= MAX_BINS:
+        raise ParameterError("max_bins", max_bins, f"from 2 to {MAX_BINS}")
+    if sample_rows < 1:
+        raise ParameterError("sample_rows", sample_rows, "at least 1")
+
+
+@dataclass(frozen=True, eq=False)
+class _Encoder:
+    """From training columns to features, each with what its training rows are binned from."""
+
+    targets: NDArray[np.float64] | None
+    weight: NDArray[np.float64] | None
+    seed: int
+    max_bins: int
+    rows: NDArray[np.int64] | None
+
+    @cached_property
+    def order(self) -> NDArray[np.int64]:
+        assert self.targets is not None
+        return row_order(self.targets.shape[1], self.seed)
+
+    def encode(
+        self, columns: Columns, schema: Schema
+    ) -> list[tuple[BinFeature, _Numbers | _Codes]]:
+        encoded: list[tuple[BinFeature, _Numbers | _Codes]] = []
+        for source, (column, field) in enumerate(
+            zip(columns.columns, schema.features, strict=True)
+        ):
+            if not isinstance(column, CategoricalColumn):
+                edges = self._edges(column.values)
+                feature = BinFeature(field.name, source, edges)
+                encoded.append((feature, _Numbers(column.values, edges)))
+            elif len(column.categories) <= self.max_bins:
+                feature = BinFeature(field.name, source, None, n_categories=len(column.categories))
+                encoded.append((feature, _Codes(column.codes, feature.table)))
+            else:
+                encoded.extend(self._statistics(column, field.name, source))
+        return encoded
+
+    def _edges(self, values: Floats) -> NDArray[np.float64]:
+        return find_edges(values if self.rows is None else values[self.rows], self.max_bins)
+
+    def _statistics(
+        self, column: CategoricalColumn, name: str, source: int
+    ) -> list[tuple[BinFeature, _Numbers | _Codes]]:
+        n_categories = len(column.categories)
+        if self.targets is None:
+            raise DataError(
+                f"Column {name!r} has {n_categories} categories, more than max_bins="
+                f"{self.max_bins}, and becomes means of the target: hand in the targets."
+            )
+        statistics, rows = TargetStatistics.fit_transform(
+            column, self.targets, self.weight, order=self.order
+        )
+        suffixes = ["mean target"]
+        if len(self.targets) > 1:
+            suffixes = [f"mean of class {k}" for k in range(len(self.targets))]
+        encoded: list[tuple[BinFeature, _Numbers | _Codes]] = []
+        for k, suffix in enumerate([*suffixes, "log count"]):
+            edges = self._edges(rows[k])
+            feature = BinFeature(
+                f"{name} ({suffix})", source, edges, statistics.values[k], n_categories
+            )
+            encoded.append((feature, _Numbers(rows[k], edges)))
+        return encoded

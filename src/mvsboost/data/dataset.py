@@ -1,0 +1,173 @@
+"""A table and its target, binned and checked: what training takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mvsboost.backends.protocol import BinnedRows
+from mvsboost.data.binning import SAMPLE_ROWS, BinMapper
+from mvsboost.data.ingest import CategoricalFeatures, ingest
+from mvsboost.data.schema import Schema
+from mvsboost.data.target_statistics import target_columns
+from mvsboost.dtypes import MAX_BINS, WEIGHT
+from mvsboost.errors import DataError, ParameterError
+
+__all__ = ["Dataset", "check_lengths"]
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Binned rows with the schema and the mapper they were made by.
+
+    Attributes
+    ----------
+    schema : Schema
+        The input columns.
+    mapper : BinMapper
+        How they became bins.
+    rows : BinnedRows
+        Bins, target and weights.
+
+    Examples
+    --------
+    >>> data = Dataset.from_data([[1.0], [2.0], [4.0]], [0, 1, 1], n_classes=2)
+    >>> data.n_rows, data.n_features, data.rows.bins.ravel().tolist()
+    (3, 1, [0, 1, 2])
+    """
+
+    schema: Schema
+    mapper: BinMapper
+    rows: BinnedRows
+
+    @classmethod
+    def from_data(
+        cls,
+        X: Any,
+        y: Any,
+        *,
+        weight: Any = None,
+        categorical_features: CategoricalFeatures = "auto",
+        max_bins: int = MAX_BINS,
+        n_classes: int = 0,
+        mapper: BinMapper | None = None,
+        schema: Schema | None = None,
+        seed: int = 0,
+        sample_rows: int = SAMPLE_ROWS,
+        n_threads: int = 1,
+    ) -> Dataset:
+        """Read, check and bin a table.
+
+        Parameters
+        ----------
+        X : table
+            Anything `ingest` reads.
+        y : array of shape (n_rows,)
+            Numbers; for classification the class indices 0 .. n_classes - 1.
+        weight : array of shape (n_rows,), optional
+        categorical_features : see `ingest`
+        max_bins : int from 2 to 255
+        n_classes : int
+            0 for regression. Decides which means a column of many categories becomes.
+        mapper, schema : optional, both or none
+            Those of an earlier `Dataset`: for a validation set, or for more training of a
+            model that exists. Rows then get the bins they would get at prediction; columns
+            of many categories in particular are means over the *earlier* training rows, so
+            when the same rows are trained on again they see their own targets in them.
+        seed, sample_rows, n_threads : int
+            The number of threads changes no bit of the result.
+        """
+        _check_pair(mapper, schema)
+        columns = ingest(X, categorical_features="auto" if schema else categorical_features)
+        target = _check_target(y, columns.n_rows, n_classes)
+        weights = _check_weight(weight, columns.n_rows)
+        if schema is not None and mapper is not None:
+            bins = mapper.transform(schema.check(columns), n_threads)
+        else:
+            schema = Schema.from_columns(columns)
+            targets = target_columns(target, n_classes)
+            settings = {"max_bins": max_bins, "seed": seed, "sample_rows": sample_rows}
+            mapper, bins = BinMapper.fit_transform(
+                columns, schema, targets=targets, weight=weights, n_threads=n_threads, **settings
+            )
+        return cls(schema, mapper, BinnedRows(bins, mapper.n_bins, target, weights))
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.rows.n_rows
+
+    @property
+    def n_features(self) -> int:
+        """Number of binned features."""
+        return self.mapper.n_features
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the binned features."""
+        return self.mapper.feature_names
+
+
+def _check_pair(mapper: BinMapper | None, schema: Schema | None) -> None:
+    if (mapper is None) != (schema is None):
+        given = "mapper" if schema is None else "schema"
+        raise ParameterError(given, "given alone", "given together with the other one")
+
+
+def check_lengths(n_rows: int, **vectors: Any) -> None:
+    """Check that each vector, given by its name, has as many rows as X; None passes.
+
+    Examples
+    --------
+    >>> check_lengths(3, y=[0, 1])
+    Traceback (most recent call last):
+        ...
+    mvsboost.errors.DataError: X has 3 rows but y has 2
+    """
+    for name, vector in vectors.items():
+        if vector is not None and len(vector) != n_rows:
+            raise DataError(f"X has {n_rows} rows but {name} has {len(vector)}")
+
+
+def _as_vector(values: Any, name: str, n_rows: int) -> NDArray[np.float64]:
+    array = np.asarray(values)
+    if array.dtype.kind == "c":
+        raise DataError(f"Complex data not supported, got {name} of dtype {array.dtype}")
+    if array.ndim != 1:
+        raise DataError(f"{name} must be one-dimensional, got shape {array.shape}")
+    check_lengths(n_rows, **{name: array})
+    try:
+        return np.ascontiguousarray(array, WEIGHT)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name} must hold numbers: {error}") from error
+
+
+def _first(wrong: NDArray[np.bool_]) -> int | None:
+    return int(np.argmax(wrong)) if wrong.any() else None
+
+
+def _check_target(y: Any, n_rows: int, n_classes: int) -> NDArray[np.float64]:
+    target = _as_vector(y, "y", n_rows)
+    if (row := _first(~np.isfinite(target))) is not None:
+        raise DataError(f"Input y contains NaN or infinity: row {row} holds {target[row]}")
+    if n_classes > 0:
+        unknown = (target < 0) | (target >= n_classes) | (target != np.floor(target))
+        if (row := _first(unknown)) is not None:
+            raise DataError(
+                f"y must hold class indices 0 to {n_classes - 1}, row {row} holds {target[row]}"
+            )
+    return target
+
+
+def _check_weight(weight: Any, n_rows: int) -> NDArray[np.float64] | None:
+    if weight is None:
+        return None
+    weights = _as_vector(weight, "weight", n_rows)
+    if (row := _first(~(np.isfinite(weights) & (weights >= 0)))) is not None:
+        raise DataError(f"weight must be finite and not negative, row {row} holds {weights[row]}")
+    if not weights.any():
+        raise DataError("weight must not be zero for every row")
+    return weights

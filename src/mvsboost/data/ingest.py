@@ -1,0 +1,300 @@
+"""From what people have (arrays, tables, dicts, sparse matrices) to `Columns`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mvsboost.data.columns import (
+    CategoricalColumn,
+    Column,
+    Columns,
+    NumericColumn,
+    as_floats,
+    column_from_array,
+    column_from_objects,
+    to_categorical,
+)
+from mvsboost.errors import DataError, ParameterError
+
+__all__ = ["CategoricalFeatures", "ingest"]
+
+CategoricalFeatures: TypeAlias = str | Sequence[str] | Sequence[int] | Sequence[bool] | None
+
+_SPARSE_BLOCK = 64
+
+
+def ingest(X: Any, *, categorical_features: CategoricalFeatures = "auto") -> Columns:
+    """Read a table into columns.
+
+    Parameters
+    ----------
+    X : 2-D NumPy array, pandas / polars / Arrow table, dict of arrays, list of rows, or sparse
+        `Columns` that were read before pass as they are.
+        A sparse matrix is made dense, a block of columns at a time: the result takes
+        ``n_rows * n_columns`` times the size of its dtype (8 bytes for float64).
+    categorical_features : "auto", list of names or indices, boolean mask, or None
+        ``"auto"`` takes text and categorical dtypes as categorical. A list or a mask says
+        exactly which columns are; a numeric column among them is categorical by its
+        distinct values. None says that no column is.
+
+    Returns
+    -------
+    Columns
+        Float32 and float64 columns of an array or a table are views, not copies.
+
+    Raises
+    ------
+    DataError
+        Empty or not two-dimensional data, complex numbers, infinities, duplicate names,
+        columns of unequal lengths, text where none is allowed, and values that are
+        neither text nor numbers.
+
+    Examples
+    --------
+    >>> columns = ingest({"age": [31, None], "city": ["Oslo", "Bergen"]})
+    >>> columns.names, columns.columns[1].categories
+    (('age', 'city'), ('Bergen', 'Oslo'))
+    """
+    columns = _read(X)
+    return _assign_kinds(columns, categorical_features)
+
+
+def _read(X: Any) -> Columns:
+    if isinstance(X, Columns):
+        return X
+    if isinstance(X, np.ndarray):
+        return _read_array(X)
+    if isinstance(X, Mapping):
+        return _read_mapping(X)
+    if isinstance(X, (list, tuple)):
+        return _read_array(_array_from_rows(X))
+    # nobody can hold a sparse matrix without having imported the module
+    sparse = sys.modules.get("scipy.sparse")
+    if sparse is not None and sparse.issparse(X):
+        return _read_sparse(X)
+    return _read_frame(X)
+
+
+def _check_shape(n_rows: int, n_columns: int) -> None:
+    shape = f"(shape=({n_rows}, {n_columns})) while a minimum of 1 is required."
+    if n_columns == 0:
+        raise DataError(f"Found array with 0 feature(s) {shape}")
+    if n_rows == 0:
+        raise DataError(f"Found array with 0 sample(s) {shape}")
+
+
+def _check_names(names: Sequence[Any]) -> tuple[str, ...] | None:
+    """Names if they are text, None if none of them is: positions then."""
+    texts = [isinstance(name, str) for name in names]
+    if not any(texts):
+        return None
+    if not all(texts):
+        odd = names[texts.index(False)]
+        raise DataError(
+            f"Column names must all be strings, got {odd!r} of type {type(odd).__name__}. "
+            "Rename it, for example with X.columns = X.columns.astype(str)."
+        )
+    return tuple(names)
+
+
+# --- arrays -----------------------------------------------------------------------------------
+
+
+def _array_from_rows(rows: Sequence[Any]) -> NDArray[Any]:
+    try:
+        array = np.asarray(rows)
+        # a table of text and numbers has become all text: start again from the objects
+        return np.array(rows, dtype=object) if array.dtype.kind in "US" else array
+    except ValueError as error:
+        raise DataError(f"Rows of X differ in length or depth: {error}") from error
+
+
+def _read_array(X: NDArray[Any]) -> Columns:
+    if X.dtype.kind == "c":
+        raise DataError(f"Complex data not supported, got an array of dtype {X.dtype}")
+    if X.ndim != 2:
+        raise DataError(
+            f"Expected 2D array, got {X.ndim}D array of shape {X.shape} instead. Reshape your "
+            "data with array.reshape(-1, 1) if it has a single feature or "
+            "array.reshape(1, -1) if it contains a single sample."
+        )
+    _check_shape(*X.shape)
+    if isinstance(X, np.ma.MaskedArray):
+        X = np.ma.filled(X.astype(np.float64), np.nan)
+    if X.dtype.kind in "fbiu":
+        matrix = as_floats(np.asarray(X))
+        _check_finite(matrix, [f"f{j}" for j in range(matrix.shape[1])])
+        return Columns(tuple(NumericColumn(matrix[:, j]) for j in range(matrix.shape[1])), None)
+    read = tuple(column_from_array(X[:, j], f"f{j}") for j in range(X.shape[1]))
+    return _finite(Columns(read, None))
+
+
+def _finite(columns: Columns) -> Columns:
+    for j, column in enumerate(columns.columns):
+        if isinstance(column, NumericColumn):
+            _check_finite(column.values[:, None], [columns.label(j)])
+    return columns
+
+
+def _check_finite(matrix: NDArray[Any], names: Sequence[str]) -> None:
+    infinite = np.isinf(matrix)
+    if infinite.any():
+        row, j = np.argwhere(infinite)[0]
+        raise DataError(
+            f"Input X contains infinity or a value too large for {matrix.dtype}: "
+            f"column {names[j]!r}, row {row}. Replace it with NaN (missing) or a finite number."
+        )
+
+
+def _read_sparse(X: Any) -> Columns:
+    if X.dtype.kind == "c":
+        raise DataError(f"Complex data not supported, got a sparse matrix of dtype {X.dtype}")
+    if X.ndim != 2:
+        raise DataError(f"Expected 2D sparse matrix, got shape {X.shape}. Reshape your data.")
+    _check_shape(*X.shape)
+    by_column = X.tocsc()
+    read: list[Column] = []
+    for start in range(0, X.shape[1], _SPARSE_BLOCK):
+        dense = as_floats(by_column[:, start : start + _SPARSE_BLOCK].toarray(order="F"))
+        read.extend(NumericColumn(dense[:, j]) for j in range(dense.shape[1]))
+    return _finite(Columns(tuple(read), None))
+
+
+# --- named columns ----------------------------------------------------------------------------
+
+
+def _read_mapping(X: Mapping[Any, Any]) -> Columns:
+    if not X:
+        _check_shape(0, 0)
+    names = _check_names(list(X))
+    if names is None:
+        raise DataError(f"Keys of a dict of columns must be strings, got {next(iter(X))!r}")
+    read = tuple(_read_values(values, name) for name, values in X.items())
+    n_rows = read[0].n_rows
+    for name, column in zip(names, read, strict=True):
+        if column.n_rows != n_rows:
+            raise DataError(
+                f"Columns differ in length: {names[0]!r} has {n_rows} rows, "
+                f"{name!r} has {column.n_rows}."
+            )
+    _check_shape(n_rows, len(read))
+    return _finite(Columns(read, names))
+
+
+def _read_values(values: Any, name: str) -> Column:
+    if isinstance(values, (list, tuple)):
+        return column_from_objects(list(values), name)
+    if not isinstance(values, np.ndarray):
+        import narwhals as nw
+
+        series = nw.from_native(values, series_only=True, pass_through=True)
+        if isinstance(series, nw.Series):
+            return _read_series(series, name)
+        values = np.asarray(values)
+    if values.ndim != 1:
+        raise DataError(f"Column {name!r} must be one-dimensional, got shape {values.shape}")
+    return column_from_array(values, name)
+
+
+def _read_frame(X: Any) -> Columns:
+    import narwhals as nw
+    from narwhals.exceptions import DuplicateError
+
+    if hasattr(X, "collect") and not hasattr(X, "__array__"):
+        raise DataError(f"X is a lazy table ({type(X).__name__}); call collect() on it first")
+    try:
+        frame = nw.from_native(X, eager_only=True, pass_through=True)
+        if not isinstance(frame, nw.DataFrame):
+            return _read_array(np.asarray(X))
+        labels = frame.columns
+    except DuplicateError as error:
+        raise DataError(f"Duplicate column names in X: {error}") from error
+    names = _check_names(labels)
+    _check_shape(*frame.shape)
+    read = tuple(
+        _read_series(series, f"f{j}" if names is None else names[j])
+        for j, series in enumerate(frame.iter_columns())
+    )
+    return _finite(Columns(read, names))
+
+
+def _read_series(series: Any, name: str) -> Column:
+    import narwhals as nw
+
+    dtype = series.dtype
+    if dtype in (nw.Categorical, nw.Enum, nw.String):
+        # values alone would say numeric where categories are numbers or all are missing
+        return to_categorical(column_from_objects(series.to_list(), name))
+    if dtype == nw.Float32:
+        return NumericColumn(as_floats(series.to_numpy()))
+    if dtype in (nw.Datetime, nw.Date):
+        series = series.dt.timestamp("us")
+    elif dtype == nw.Duration:
+        series = series.dt.total_microseconds()
+    elif not (dtype.is_numeric() or dtype == nw.Boolean):
+        return column_from_array(series.to_numpy(), name)
+    return NumericColumn(as_floats(series.cast(nw.Float64).to_numpy()))
+
+
+# --- which columns are categorical ------------------------------------------------------------
+
+
+def _assign_kinds(columns: Columns, categorical_features: CategoricalFeatures) -> Columns:
+    if isinstance(categorical_features, str):
+        if categorical_features != "auto":
+            raise _not_allowed(categorical_features)
+        return columns
+    chosen = _chosen(columns, categorical_features)
+    read: list[Column] = []
+    for j, column in enumerate(columns.columns):
+        if j in chosen:
+            column = to_categorical(column)
+        elif isinstance(column, CategoricalColumn) and not column.all_missing:
+            raise DataError(
+                f"Column {columns.label(j)!r} holds text or categories but "
+                f"categorical_features={categorical_features!r} leaves it out. Name it there, "
+                "encode it as numbers, or use categorical_features='auto'."
+            )
+        elif isinstance(column, CategoricalColumn):
+            column = NumericColumn(np.full(column.n_rows, np.nan))
+        read.append(column)
+    return Columns(tuple(read), columns.names)
+
+
+def _not_allowed(value: object) -> ParameterError:
+    allowed = "'auto', None, a list of column names or of indices, or a boolean mask"
+    return ParameterError("categorical_features", value, allowed)
+
+
+def _chosen(columns: Columns, wanted: Any) -> set[int]:
+    if wanted is None:
+        return set()
+    items = np.asarray(wanted).tolist() if isinstance(wanted, np.ndarray) else list(wanted)
+    n = columns.n_columns
+    if items and all(isinstance(i, (bool, np.bool_)) for i in items):
+        if len(items) != n:
+            allowed = f"a mask of one value for each of the {n} columns"
+            raise ParameterError("categorical_features", wanted, allowed)
+        return {j for j, yes in enumerate(items) if yes}
+    if all(isinstance(i, str) for i in items):
+        return {_position(name, columns) for name in items}
+    if all(isinstance(i, (int, np.integer)) for i in items):
+        for i in items:
+            if not 0 <= i < n:
+                raise ParameterError("categorical_features", i, f"an index from 0 to {n - 1}")
+        return {int(i) for i in items}
+    raise _not_allowed(wanted)
+
+
+def _position(name: str, columns: Columns) -> int:
+    if columns.names is None:
+        allowed = "indices or a mask, since the columns of X have no names"
+        raise ParameterError("categorical_features", name, allowed)
+    if name not in columns.names:
+        raise ParameterError("categorical_features", name, f"one of {list(columns.names)}")
+    return columns.names.index(name)

@@ -1,0 +1,680 @@
+"""`MVSClassifier` and `MVSRegressor`: the library in the manner of scikit-learn."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from os import PathLike
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import check_random_state, column_or_1d, compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from mvsboost.backends.cpu.threads import available_cores
+from mvsboost.boosting import TrainConfig, TrainResult, train
+from mvsboost.callbacks import Callback, Checkpoint, EarlyStopping, LogProgress
+from mvsboost.data import Columns, Dataset, check_lengths, ingest
+from mvsboost.errors import DataError, ModelFormatError, ParameterError
+from mvsboost.metrics import Metric, default_metric, get_metric
+from mvsboost.model import Model
+from mvsboost.objectives import Objective, make_objective
+from mvsboost.parameters import (
+    check_parameters,
+    describe,
+    parameters_of,
+    plain_parameters,
+    revive,
+)
+from mvsboost.random import rows_set_aside
+from mvsboost.sampling import make_sampler
+from mvsboost.trees import TreeParams
+
+__all__ = ["MVSClassifier", "MVSRegressor"]
+
+MIN_SAMPLED = 3
+"""Sampled rows a leaf must have when its value comes from the sample: a value that rests
+on one or two weighted rows can be arbitrarily large."""
+
+VALIDATION = "validation"
+"""Name of the evaluation set that `validation_fraction` sets aside."""
+
+E = TypeVar("E", bound="_MVSEstimator")
+
+
+class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
+    """What classifier and regressor share."""
+
+    model_: Model
+
+    # --- fitting --------------------------------------------------------------------------------
+
+    def fit(
+        self: E,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        eval_set: Any = None,
+        init_model: Any = None,
+        resume: str | PathLike[str] | None = None,
+    ) -> E:
+        """Train a model.
+
+        Parameters
+        ----------
+        X : table
+            NumPy array, pandas, polars or Arrow table, dict of columns, or sparse matrix.
+            Missing values are welcome.
+        y : array of shape (n_rows,)
+        sample_weight : array of shape (n_rows,), optional
+        eval_set : list of (X, y) or (X, y, sample_weight), optional
+            Sets to evaluate after each iteration, named ``eval_0``, ``eval_1``, ...
+        init_model : estimator, Model or path, optional
+            Continue from it: its trees stay and ``n_estimators`` more are added.
+        resume : path, optional
+            Checkpoint file: if it exists training goes on from it to ``n_estimators`` trees
+            in all; it is kept up to date while training.
+        """
+        check_parameters(self.get_params(deep=False))
+        self._note_columns(X, reset=True)
+        columns = ingest(X, categorical_features=self.categorical_features)
+        weight = None if sample_weight is None else np.asarray(sample_weight)
+        target = self._encode_target(y)
+        objective = self._make_objective()
+        objective.check_target(target)
+        start, callbacks = _starting_point(init_model, resume)
+        seed = self._seed()
+        dataset, evaluation = self._datasets(columns, target, weight, eval_set, start, seed)
+        config = self._config(objective, dataset, bool(evaluation), seed)
+        if start is not None and resume is not None:
+            left = max(0, config.n_estimators - start.n_iterations)
+            config = replace(config, n_estimators=left)
+        callbacks += self._callbacks(bool(evaluation))
+        result = train(dataset, config, eval_sets=evaluation, callbacks=callbacks, init_model=start)
+        return self._adopt(result)
+
+    def _note_columns(self, X: Any, *, reset: bool) -> None:
+        """Let scikit-learn keep or check names and number of columns; a dict is ours alone."""
+        if hasattr(X, "shape") or isinstance(X, Sequence):
+            X = X if hasattr(X, "shape") else np.asarray(X)
+            if getattr(X, "ndim", 2) == 2:
+                validate_data(self, X, reset=reset, skip_check_array=True)
+
+    def _seed(self) -> int:
+        state = self.random_state
+        if isinstance(state, (int, np.integer)):
+            return int(state)
+        if isinstance(state, np.random.Generator):
+            return int(state.integers(2**31))
+        return int(check_random_state(state).randint(2**31 - 1))
+
+    def _threads(self) -> int:
+        cores = available_cores()
+        if self.n_jobs is None:
+            return 1
+        return int(self.n_jobs) if self.n_jobs > 0 else max(1, cores + 1 + int(self.n_jobs))
+
+    def _datasets(
+        self,
+        columns: Columns,
+        target: NDArray[np.float64],
+        weight: NDArray[np.float64] | None,
+        eval_set: Any,
+        start: Model | None,
+        seed: int,
+    ) -> tuple[Dataset, dict[str, Dataset]]:
+        check_lengths(columns.n_rows, y=target, sample_weight=weight)
+        held_out: dict[str, tuple[Any, Any, Any]] = {}
+        if self.validation_fraction is not None:
+            groups = target if self._n_classes() else np.zeros(len(target))
+            apart = rows_set_aside(groups, self.validation_fraction, seed)
+            part = None if weight is None else weight[apart]
+            held_out[VALIDATION] = (columns.take(apart), target[apart], part)
+            columns, target = columns.take(~apart), target[~apart]
+            weight = None if weight is None else weight[~apart]
+        for i, (table, labels, rows) in enumerate(_eval_items(eval_set)):
+            held_out[f"eval_{i}"] = (table, self._encode_eval(labels), rows)
+        n_classes, n_threads = self._n_classes(), self._threads()
+        dataset = Dataset.from_data(
+            columns,
+            target,
+            weight=self._class_weighted(target, weight),
+            max_bins=self.max_bins,
+            n_classes=n_classes,
+            mapper=None if start is None else start.mapper,
+            schema=None if start is None else start.schema,
+            seed=seed,
+            n_threads=n_threads,
+        )
+        evaluation = {
+            name: Dataset.from_data(
+                table,
+                labels,
+                weight=self._class_weighted(labels, rows),
+                n_classes=n_classes,
+                mapper=dataset.mapper,
+                schema=dataset.schema,
+                n_threads=n_threads,
+            )
+            for name, (table, labels, rows) in held_out.items()
+        }
+        return dataset, evaluation
+
+    def _config(
+        self, objective: Objective, dataset: Dataset, evaluated: bool, seed: int
+    ) -> TrainConfig:
+        sampler = make_sampler(self.sampler)
+        sampler.validate()
+        return TrainConfig(
+            objective=objective,
+            sampler=sampler,
+            n_estimators=int(self.n_estimators),
+            learning_rate=float(self.learning_rate),
+            tree=TreeParams(
+                max_leaves=self.max_leaves,
+                max_depth=self.max_depth,
+                min_samples_leaf=float(self.min_samples_leaf),
+                min_child_weight=float(self.min_child_weight),
+                min_sampled=MIN_SAMPLED,
+                l2=float(self.l2),
+                min_gain=float(self.min_gain),
+                second_look=int(self.second_look),
+            ),
+            colsample=float(self.colsample),
+            leaf_values=self.leaf_values,
+            order=self.order,
+            monotone=_monotone(self.monotone_constraints, dataset),
+            metrics=self._metrics(objective) if evaluated else (),
+            seed=seed,
+            n_threads=self._threads(),
+            device=self.device,
+        )
+
+    def _metrics(self, objective: Objective) -> list[Metric]:
+        if self.eval_metric is None:
+            return [default_metric(objective)]
+        several = isinstance(self.eval_metric, (list, tuple))
+        specs = self.eval_metric if several else [self.eval_metric]
+        return [get_metric(spec, objective) for spec in specs]
+
+    def _callbacks(self, evaluated: bool) -> list[Callback]:
+        callbacks = list(self.callbacks or ())
+        for callback in callbacks:
+            if not isinstance(callback, Callback):
+                raise ParameterError("callbacks", callback, "a list of mvsboost.callbacks.Callback")
+        if self.early_stopping_rounds is not None:
+            if not evaluated:
+                raise ParameterError(
+                    "early_stopping_rounds",
+                    self.early_stopping_rounds,
+                    "used with an eval_set or validation_fraction",
+                )
+            callbacks.append(EarlyStopping(self.early_stopping_rounds))
+        if self.verbose:
+            callbacks.append(LogProgress(int(self.verbose)))
+        return callbacks
+
+    def _adopt(self: E, result: TrainResult) -> E:
+        self.model_ = result.model
+        self.sampling_history_ = result.sampling_history
+        self.stop_reason_ = result.stop_reason
+        self._expose()
+        self.model_.metadata = {
+            "estimator": type(self).__name__,
+            "parameters": plain_parameters(self.get_params(deep=False)),
+            **self._labels(),
+        }
+        return self
+
+    def _expose(self) -> None:
+        """Set the public attributes that follow from the model."""
+        model = self.model_
+        self.n_features_in_ = model.schema.n_features
+        if model.schema.named:
+            self.feature_names_in_ = np.array(model.schema.names, dtype=object)
+        self.n_iter_ = model.used_iterations()
+        self.best_iteration_ = model.best_iteration
+        self.evals_result_ = model.history
+
+    # --- predicting -----------------------------------------------------------------------------
+
+    def _bin(self, X: Any) -> NDArray[np.uint8]:
+        check_is_fitted(self, "model_")
+        self._note_columns(X, reset=False)
+        return self.model_.bin(X, type(self).__name__, self._threads())
+
+    def _scores(self, X: Any) -> NDArray[np.float64]:
+        bins = self._bin(X)
+        return self.model_.raw_scores(bins, n_threads=self._threads())
+
+    def _staged(
+        self, X: Any, finish: Callable[[NDArray[np.float64]], NDArray[Any]]
+    ) -> Iterator[NDArray[Any]]:
+        bins = self._bin(X)
+        for scores in self.model_.staged_scores(bins, self._threads()):
+            yield finish(scores)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predicted class labels or values, (n_rows,)."""
+        return self._predictions(self._scores(X))
+
+    def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
+        """Predictions after each iteration in turn."""
+        return self._staged(X, self._predictions)
+
+    def apply(self, X: Any) -> NDArray[np.int32]:
+        """Leaf of each row in each tree, (n_rows, n_trees)."""
+        bins = self._bin(X)
+        return self.model_.leaves(bins, self._threads())
+
+    @property
+    def feature_importances_(self) -> NDArray[np.float64]:
+        """Share of each column in the total gain; see `importances` for other kinds."""
+        gains = self.importances("gain")
+        total = gains.sum()
+        return gains / total if total > 0 else gains
+
+    def importances(self, kind: str = "gain") -> NDArray[np.float64]:
+        """Importance of each column: ``"gain"``, ``"split"`` or ``"cover"``."""
+        check_is_fitted(self, "model_")
+        return self.model_.importances(kind)
+
+    # --- saving ---------------------------------------------------------------------------------
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the model as one JSON file, gzipped if the name ends in ``.gz``."""
+        check_is_fitted(self, "model_")
+        self.model_.save(path)
+
+    @classmethod
+    def load(cls: type[E], path: str | PathLike[str]) -> E:
+        """Read an estimator that `save` wrote; nothing in the file is executed."""
+        model = Model.load(path)
+        kind = model.metadata.get("estimator")
+        if kind != cls.__name__:
+            raise ModelFormatError(f"{path} holds {kind or 'a bare model'}, not {cls.__name__}")
+        names = cls._get_param_names()
+        stored = model.metadata["parameters"]
+        estimator = cls(**{name: revive(v) for name, v in stored.items() if name in names})
+        estimator.model_ = model
+        estimator._restore_labels(model.metadata)
+        estimator._expose()
+        return estimator
+
+    # --- what subclasses fill in ------------------------------------------------------------------
+
+    def _encode_target(self, y: Any) -> NDArray[np.float64]:
+        raise NotImplementedError
+
+    def _encode_eval(self, y: Any) -> NDArray[np.float64]:
+        return self._encode_target(y)
+
+    def _make_objective(self) -> Objective:
+        raise NotImplementedError
+
+    def _predictions(self, scores: NDArray[np.float64]) -> NDArray[Any]:
+        raise NotImplementedError
+
+    def _n_classes(self) -> int:
+        return 0
+
+    def _class_weighted(self, target: Any, weight: Any) -> Any:
+        return weight
+
+    def _labels(self) -> dict[str, Any]:
+        return {}
+
+    def _restore_labels(self, metadata: dict[str, Any]) -> None:
+        return None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        return tags
+
+
+class MVSClassifier(ClassifierMixin, _MVSEstimator):  # type: ignore[misc]
+    def __init__(
+        self,
+        *,
+        n_estimators: int = 100,
+        learning_rate: float = 0.1,
+        max_leaves: int | None = 31,
+        max_depth: int | None = None,
+        min_samples_leaf: int = 20,
+        min_child_weight: float = 1e-3,
+        l2: float = 1.0,
+        min_gain: float = 0.0,
+        max_bins: int = 255,
+        colsample: float = 1.0,
+        sampler: Any = "mvs",
+        leaf_values: str = "all",
+        second_look: int = 4,
+        order: int = 2,
+        objective: Any = "auto",
+        monotone_constraints: Any = None,
+        categorical_features: Any = "auto",
+        class_weight: Any = None,
+        early_stopping_rounds: int | None = None,
+        validation_fraction: float | None = None,
+        eval_metric: Any = None,
+        callbacks: Sequence[Callback] | None = None,
+        n_jobs: int | None = -1,
+        random_state: Any = 0,
+        device: str = "cpu",
+        verbose: int = 0,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.max_leaves = max_leaves
+        self.max_depth = max_depth
+        self.min_samples_leaf = min_samples_leaf
+        self.min_child_weight = min_child_weight
+        self.l2 = l2
+        self.min_gain = min_gain
+        self.max_bins = max_bins
+        self.colsample = colsample
+        self.sampler = sampler
+        self.leaf_values = leaf_values
+        self.second_look = second_look
+        self.order = order
+        self.objective = objective
+        self.monotone_constraints = monotone_constraints
+        self.categorical_features = categorical_features
+        self.class_weight = class_weight
+        self.early_stopping_rounds = early_stopping_rounds
+        self.validation_fraction = validation_fraction
+        self.eval_metric = eval_metric
+        self.callbacks = callbacks
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
+
+    def _encode_target(self, y: Any) -> NDArray[np.float64]:
+        labels = _vector(y)
+        check_classification_targets(labels)
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise DataError(
+                f"y must hold at least two classes, it holds one class only: {self.classes_[0]!r}"
+            )
+        return codes.astype(np.float64)
+
+    def _encode_eval(self, y: Any) -> NDArray[np.float64]:
+        labels = _vector(y)
+        unknown = labels[~np.isin(labels, self.classes_)]
+        if len(unknown):
+            raise DataError(
+                f"eval_set holds class {unknown[0]!r}, which is not among the training classes "
+                f"{self.classes_.tolist()}"
+            )
+        return np.searchsorted(self.classes_, labels).astype(np.float64)
+
+    def _n_classes(self) -> int:
+        return len(self.classes_)
+
+    def _make_objective(self) -> Objective:
+        spec = "log_loss" if _is_auto(self.objective) else self.objective
+        return make_objective(spec, n_classes=len(self.classes_))
+
+    def _class_weighted(self, target: Any, weight: Any) -> Any:
+        if self.class_weight is None:
+            return weight
+        if not (self.class_weight == "balanced" or isinstance(self.class_weight, Mapping)):
+            raise ParameterError(
+                "class_weight",
+                self.class_weight,
+                "None, 'balanced' or a mapping from class to weight",
+            )
+        if not hasattr(self, "_class_factors"):
+            labels = self.classes_[target.astype(int)]
+            self._class_factors = compute_class_weight(
+                self.class_weight, classes=self.classes_, y=labels
+            )
+        factors = self._class_factors[target.astype(int)]
+        return factors if weight is None else factors * weight
+
+    def _labels(self) -> dict[str, Any]:
+        return {"classes": self.classes_.tolist(), "classes_dtype": self.classes_.dtype.str}
+
+    def _restore_labels(self, metadata: dict[str, Any]) -> None:
+        dtype = metadata["classes_dtype"]
+        self.classes_ = np.array(metadata["classes"], object if dtype == "|O" else dtype)
+
+    def _predictions(self, scores: NDArray[np.float64]) -> NDArray[Any]:
+        best = (scores[0] > 0).astype(int) if len(scores) == 1 else scores.argmax(axis=0)
+        labels: NDArray[Any] = self.classes_[best]
+        return labels
+
+    def _probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        shares = self.model_.objective.link.inverse(scores)
+        return np.column_stack([1.0 - shares[0], shares[0]]) if len(shares) == 1 else shares.T
+
+    def _decisions(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        return scores[0] if len(scores) == 1 else scores.T
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probabilities of the classes in the order of ``classes_``, (n_rows, n_classes)."""
+        return self._probabilities(self._scores(X))
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Raw scores: (n_rows,) for two classes, (n_rows, n_classes) for more."""
+        return self._decisions(self._scores(X))
+
+    def staged_predict_proba(self, X: Any) -> Iterator[NDArray[Any]]:
+        """Probabilities after each iteration in turn."""
+        return self._staged(X, self._probabilities)
+
+    def staged_decision_function(self, X: Any) -> Iterator[NDArray[Any]]:
+        """Raw scores after each iteration in turn."""
+        return self._staged(X, self._decisions)
+
+
+class MVSRegressor(RegressorMixin, _MVSEstimator):  # type: ignore[misc]
+    def __init__(
+        self,
+        *,
+        n_estimators: int = 100,
+        learning_rate: float = 0.1,
+        max_leaves: int | None = 31,
+        max_depth: int | None = None,
+        min_samples_leaf: int = 20,
+        min_child_weight: float = 1e-3,
+        l2: float = 1.0,
+        min_gain: float = 0.0,
+        max_bins: int = 255,
+        colsample: float = 1.0,
+        sampler: Any = "mvs",
+        leaf_values: str = "all",
+        second_look: int = 4,
+        order: int = 2,
+        objective: Any = "auto",
+        quantile: float | None = None,
+        monotone_constraints: Any = None,
+        categorical_features: Any = "auto",
+        early_stopping_rounds: int | None = None,
+        validation_fraction: float | None = None,
+        eval_metric: Any = None,
+        callbacks: Sequence[Callback] | None = None,
+        n_jobs: int | None = -1,
+        random_state: Any = 0,
+        device: str = "cpu",
+        verbose: int = 0,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.max_leaves = max_leaves
+        self.max_depth = max_depth
+        self.min_samples_leaf = min_samples_leaf
+        self.min_child_weight = min_child_weight
+        self.l2 = l2
+        self.min_gain = min_gain
+        self.max_bins = max_bins
+        self.colsample = colsample
+        self.sampler = sampler
+        self.leaf_values = leaf_values
+        self.second_look = second_look
+        self.order = order
+        self.objective = objective
+        self.quantile = quantile
+        self.monotone_constraints = monotone_constraints
+        self.categorical_features = categorical_features
+        self.early_stopping_rounds = early_stopping_rounds
+        self.validation_fraction = validation_fraction
+        self.eval_metric = eval_metric
+        self.callbacks = callbacks
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
+
+    def _encode_target(self, y: Any) -> NDArray[np.float64]:
+        return _numbers(_vector(y))
+
+    def _make_objective(self) -> Objective:
+        spec = "squared" if _is_auto(self.objective) else self.objective
+        objective = make_objective(spec, alpha=self.quantile)
+        if objective.is_classifier:
+            raise ParameterError(
+                "objective", self.objective, "one for numbers; MVSClassifier is for classes"
+            )
+        return objective
+
+    def _predictions(self, scores: NDArray[np.float64]) -> NDArray[Any]:
+        values: NDArray[Any] = self.model_.objective.link.inverse(scores)[0]
+        return values
+
+
+_DOCUMENTATION = """Gradient-boosted trees for {task} on rows chosen by Minimal Variance Sampling.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Attributes
+    ----------
+    model_ : Model
+        Trees, bins and schema.
+    n_iter_ : int
+        Iterations that predictions use.
+    best_iteration_ : int or None
+        Best number of iterations, if early stopping looked for it.
+    evals_result_ : dict
+        ``evals_result_[set][metric]`` lists a metric after each iteration.
+    sampling_history_ : list of dict
+        By iteration: rate, mu, lam, rows, certain, max_weight, effective_sample_size.
+    stop_reason_ : str
+        Why training ended.
+    feature_importances_ : array
+        Share of each column in the total gain.
+
+    Examples
+    --------
+    {example}
+    """
+
+_CLASSIFIER_EXAMPLE = """>>> from sklearn.datasets import load_breast_cancer
+    >>> from mvsboost import MVS, MVSClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = MVSClassifier(n_estimators=20, sampler=MVS(rate=0.5)).fit(X, y)
+    >>> bool(clf.score(X, y) > 0.95)
+    True"""
+
+_REGRESSOR_EXAMPLE = """>>> from sklearn.datasets import load_diabetes
+    >>> from mvsboost import MVSRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> bool(MVSRegressor(n_estimators=20).fit(X, y).score(X, y) > 0.4)
+    True"""
+
+for _class, _task, _example in (
+    (MVSClassifier, "classification", _CLASSIFIER_EXAMPLE),
+    (MVSRegressor, "regression", _REGRESSOR_EXAMPLE),
+):
+    _class.__doc__ = _DOCUMENTATION.format(
+        task=_task, parameters=describe(parameters_of(_class.__name__)), example=_example
+    )
+
+
+# --- small parts --------------------------------------------------------------------------------
+
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"
+
+
+def _vector(y: Any) -> NDArray[Any]:
+    if y is None:
+        raise DataError("training requires y to be passed, but the target y is None")
+    return column_or_1d(np.asarray(y), warn=True)
+
+
+def _numbers(y: NDArray[Any]) -> NDArray[np.float64]:
+    if y.dtype.kind == "c":
+        raise DataError(f"Complex data not supported, got y of dtype {y.dtype}")
+    try:
+        return y.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"y must hold numbers: {error}") from error
+
+
+def _eval_items(eval_set: Any) -> list[tuple[Any, Any, Any]]:
+    if eval_set is None:
+        return []
+    pairs = [eval_set] if isinstance(eval_set, tuple) else list(eval_set)
+    for pair in pairs:
+        if not isinstance(pair, tuple) or len(pair) not in (2, 3):
+            raise ParameterError(
+                "eval_set", type(pair), "a list of (X, y) or (X, y, sample_weight)"
+            )
+    return [(pair[0], pair[1], pair[2] if len(pair) == 3 else None) for pair in pairs]
+
+
+def _starting_point(
+    init_model: Any, resume: str | PathLike[str] | None
+) -> tuple[Model | None, list[Callback]]:
+    """The model to go on from, and the callback that keeps a checkpoint."""
+    if init_model is not None and resume is not None:
+        raise ParameterError("resume", resume, "left out where init_model is given")
+    if resume is not None:
+        return Model.load(resume) if os.path.exists(resume) else None, [Checkpoint(resume)]
+    if isinstance(init_model, _MVSEstimator):
+        check_is_fitted(init_model, "model_")
+        return init_model.model_, []
+    if init_model is None or isinstance(init_model, Model):
+        return init_model, []
+    return Model.load(init_model), []
+
+
+def _monotone(constraints: Any, dataset: Dataset) -> dict[int, int]:
+    """Signs by binned feature, from signs by input column."""
+    if constraints is None:
+        return {}
+    names = dataset.schema.names
+    if isinstance(constraints, Mapping):
+        by_column = {_column_index(key, names): sign for key, sign in constraints.items()}
+    else:
+        if len(constraints) != len(names):
+            raise ParameterError(
+                "monotone_constraints", constraints, f"of length {len(names)}, one for each column"
+            )
+        by_column = dict(enumerate(constraints))
+    for sign in by_column.values():
+        if sign not in (-1, 0, 1):
+            raise ParameterError("monotone_constraints", sign, "made of -1, 0 and 1")
+    source = dataset.mapper.source
+    return {f: int(by_column[int(c)]) for f, c in enumerate(source) if by_column.get(int(c))}
+
+
+def _column_index(key: Any, names: Sequence[str]) -> int:
+    if isinstance(key, str) and key in names:
+        return names.index(key)
+    if isinstance(key, (int, np.integer)) and 0 <= key < len(names):
+        return int(key)
+    raise ParameterError("monotone_constraints", key, f"keyed by columns, one of {list(names)}")

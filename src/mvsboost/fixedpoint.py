@@ -1,0 +1,151 @@
+"""Sums are integers: how reals become fixed-point numbers, and how four of them share two words.
+
+Floating-point addition depends on its order; integer addition does not. Every
+sum over rows that a decision depends on is therefore a sum of integers, and the
+model is the same bit for bit for any number of threads, chunks or workers.
+
+All scales are powers of two, so scaling itself never rounds, and a value that
+is already a multiple of the unit (a count, a hessian of 1) is kept exactly.
+
+A row's contribution to a histogram is one pair of int64 words::
+
+    word 0:  gradient (signed)  | count      count_bits low bits
+    word 1:  hessian  (31 bits) | weight     32 low bits
+
+so that one pair of additions accumulates the gradient, the number of sampled
+rows, the hessian and the sum of weights. The scales leave room for all rows to
+fall into one bin: no field can overflow into its neighbour.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mvsboost.dtypes import PACKED
+
+__all__ = ["HALF", "Packing", "Sums", "power_of_two_below", "sum_scale"]
+
+HALF = 32
+"""Low bits of word 1 that hold the weight."""
+
+_WEIGHT_MASK = (1 << HALF) - 1
+_MANTISSA_BITS = 52
+
+
+def power_of_two_below(x: float) -> float:
+    """The largest power of two that is at most x.
+
+    Examples
+    --------
+    >>> power_of_two_below(5.0), power_of_two_below(0.3)
+    (4.0, 0.25)
+    """
+    _, exponent = math.frexp(x)
+    return math.ldexp(1.0, min(max(exponent - 1, -1000), 1000))
+
+
+def sum_scale(largest: float, n_rows: int) -> float:
+    """Scale under which a sum of n_rows values of magnitude at most `largest` fits an int64."""
+    if largest == 0.0 or n_rows == 0:
+        return 1.0
+    room = min(2.0**62 / n_rows, 2.0**_MANTISSA_BITS)
+    return power_of_two_below(room / largest)
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What a set of rows adds up to, as real numbers.
+
+    Attributes
+    ----------
+    gradient, hessian : float
+        Σ w g and Σ w h.
+    weight : float
+        Σ w: the estimated number of rows.
+    count : int
+        Rows actually summed.
+    """
+
+    gradient: float
+    hessian: float
+    weight: float
+    count: int
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Scales of one packed word pair.
+
+    Attributes
+    ----------
+    gradient_scale, hessian_scale, weight_scale : float
+        Powers of two; a real times its scale is the integer that is summed.
+    count_bits : int
+        Low bits of word 0 that hold the count.
+    """
+
+    gradient_scale: float
+    hessian_scale: float
+    weight_scale: float
+    count_bits: int
+
+    @classmethod
+    def choose(
+        cls, n_rows: int, max_gradient: float, max_hessian: float, max_weight: float
+    ) -> Packing:
+        """The finest scales under which `n_rows` rows of these maxima cannot overflow.
+
+        Examples
+        --------
+        >>> p = Packing.choose(1000, max_gradient=1.0, max_hessian=0.25, max_weight=10.0)
+        >>> p.count_bits
+        10
+        """
+        n = max(n_rows, 1)
+        count_bits = n.bit_length()
+
+        def scale(field_bits: int, largest: float) -> float:
+            # one unit a row is kept free for rounding up
+            room = min(2.0**field_bits / n - 1.0, 2.0**_MANTISSA_BITS)
+            return power_of_two_below(room / largest) if largest > 0.0 else 1.0
+
+        return cls(
+            gradient_scale=scale(62 - count_bits, max_gradient),
+            hessian_scale=scale(31, max_hessian),
+            weight_scale=scale(HALF, max_weight),
+            count_bits=count_bits,
+        )
+
+    def pack(
+        self,
+        gradient: NDArray[np.float64],
+        hessian: NDArray[np.float64],
+        weight: NDArray[np.float64],
+        rounding: NDArray[np.float64],
+    ) -> NDArray[np.int64]:
+        """Quantise weighted rows into word pairs, rounding up where `rounding` in [0, 1) says so.
+
+        The expectation of a rounded value over a uniform `rounding` is the value itself.
+        """
+        words = np.empty((len(gradient), 2), PACKED)
+        g = np.floor(gradient * self.gradient_scale + rounding).astype(np.int64)
+        h = np.floor(hessian * self.hessian_scale + rounding).astype(np.int64)
+        w = np.floor(weight * self.weight_scale + rounding).astype(np.int64)
+        words[:, 0] = (g << self.count_bits) + 1
+        words[:, 1] = (h << HALF) + w
+        return words
+
+    def unpack(self, words: Any) -> Sums:
+        """Read the four sums back from one word pair."""
+        first, second = int(words[0]), int(words[1])
+        return Sums(
+            gradient=(first >> self.count_bits) / self.gradient_scale,
+            hessian=(second >> HALF) / self.hessian_scale,
+            weight=(second & _WEIGHT_MASK) / self.weight_scale,
+            count=first & ((1 << self.count_bits) - 1),
+        )

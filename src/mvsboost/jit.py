@@ -1,0 +1,30 @@
+"""How kernels are compiled: one place for the options of Numba.
+
+Every kernel is a serial loop that releases the GIL; the CPU backend runs it on
+slices of rows in a thread pool. No parallel transform is compiled, which keeps
+the first fit short, and no threading layer is shared with other libraries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+KERNELS: list[Any] = []
+"""Every compiled kernel, in order of definition."""
+
+
+def kernel(function: F) -> F:
+    """Compile a function of scalars and arrays, cached on disk, free of the GIL."""
+    compiled = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    KERNELS.append(compiled)
+    return cast(F, compiled)
+
+
+def inlined(function: F) -> F:
+    """Compile a small scalar function that kernels call; LLVM inlines it."""
+    return cast(F, numba.njit(error_model="numpy")(function))

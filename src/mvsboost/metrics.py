@@ -1,0 +1,368 @@
+"""Metrics by name, with their direction.
+
+Two kinds. A `RowMean` is a weighted mean over rows: backends add it up in
+fixed-point integers, so it has the same bits for any chunking, and rows stay
+where they are. A plain `Metric` sees all rows at once: the scores are brought
+back, in row order, and one function is called on them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mvsboost.backends.protocol import Backend
+from mvsboost.errors import DataError, ParameterError
+from mvsboost.fixedpoint import sum_scale
+from mvsboost.numerics import exp, log
+from mvsboost.objectives.base import Objective
+from mvsboost.objectives.builtin import Absolute, Logistic, Quantile, Softmax
+from mvsboost.objectives.links import FloatArray, IdentityLink, Link
+
+__all__ = [
+    "METRIC_NAMES",
+    "EvaluationRows",
+    "Metric",
+    "RowMean",
+    "default_metric",
+    "get_metric",
+    "pinball",
+]
+
+
+class EvaluationRows(Protocol):
+    """What a metric asks of a data set."""
+
+    @property
+    def target(self) -> NDArray[np.float64]:
+        """Target of each row; class codes for a classifier."""
+
+    @property
+    def weight(self) -> NDArray[np.float64] | None:
+        """Weight of each row, or None."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number computed from all predictions at once; also the shape of a user's own.
+
+    Parameters
+    ----------
+    name : str
+        Under which history and progress show it.
+    function : callable
+        ``function(y_true, y_pred) -> float``. Predictions are what the objective's link
+        gives: (n,) numbers, (n,) probabilities of class 1, or (n, K) probabilities. For a
+        classifier ``y_true`` holds class codes 0, 1, …: positions in ``classes_``.
+    greater_is_better : bool
+        Its direction.
+    weighted : bool
+        Whether to pass the row weights (or None) on as ``sample_weight``.
+    raw : bool
+        Whether the function takes raw scores in place of predictions.
+    link : Link
+        From scores to predictions; `get_metric` sets the objective's.
+
+    Examples
+    --------
+    >>> from mvsboost.objectives import Squared
+    >>> bias = Metric("bias", lambda y, p: abs(p.mean() - y.mean()), greater_is_better=False)
+    >>> get_metric(bias, Squared()).name
+    'bias'
+    """
+
+    name: str
+    function: Callable[..., Any]
+    greater_is_better: bool
+    weighted: bool = False
+    raw: bool = False
+    link: Link = field(default_factory=IdentityLink)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise ParameterError("Metric.name", self.name, "a text that is not empty")
+        if not callable(self.function):
+            raise ParameterError("Metric.function", self.function, "callable")
+        if not isinstance(self.greater_is_better, bool | np.bool_):
+            raise ParameterError("Metric.greater_is_better", self.greater_is_better, "a bool")
+
+    def predictions(self, scores: FloatArray) -> FloatArray:
+        """What the function takes, (n_outputs, n): raw scores or the link's predictions."""
+        return scores if self.raw else self.link.inverse(scores)
+
+    def evaluate(self, backend: Backend, data: EvaluationRows) -> float:
+        """The metric at the backend's current scores."""
+        predictions = self.predictions(backend.scores())
+        y_pred = predictions[0] if len(predictions) == 1 else predictions.T
+        if self.weighted:
+            value = self.function(data.target, y_pred, sample_weight=data.weight)
+        else:
+            value = self.function(data.target, y_pred)
+        if np.ndim(value) != 0 or not isinstance(value, float | int | np.number | np.bool_):
+            raise ParameterError(f"eval_metric {self.name!r}", value, "one real number")
+        return float(value)
+
+
+def _as_it_is(mean: float) -> float:
+    return mean
+
+
+@dataclass(frozen=True)
+class RowMean(Metric):
+    """A weighted mean of row losses: finish(Σ ω l / Σ ω).
+
+    Parameters
+    ----------
+    name, greater_is_better, raw, link
+        As for `Metric`.
+    function : callable
+        ``function(target, predictions) -> row losses`` of shape (n,), for predictions of
+        shape (n_outputs, n); each row's loss must depend on that row only.
+    weighted : bool
+        Not looked at: backends always weight the mean.
+    finish : callable
+        From the mean to the metric, a square root for instance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mvsboost.objectives import Squared
+    >>> rmse = get_metric("rmse", Squared())
+    >>> rmse.rowwise(np.array([1.0, 2.0]), np.array([[4.0, 2.0]]))
+    array([9., 0.])
+    >>> rmse.finish(9.0)
+    3.0
+    """
+
+    finish: Callable[[float], float] = _as_it_is
+
+    def rowwise(self, target: FloatArray, scores: FloatArray) -> FloatArray:
+        """Loss of each row, (n,), for raw scores of shape (n_outputs, n)."""
+        rows: FloatArray = self.function(target, self.predictions(scores))
+        return rows
+
+    def evaluate(self, backend: Backend, data: EvaluationRows) -> float:
+        """The metric at the backend's current scores, summed where the rows are."""
+        if data.weight is None:
+            total_weight = float(backend.n_rows)
+        else:
+            total_weight = _fixed_point_sum(backend, _ROW_WEIGHT)
+        if total_weight <= 0.0:
+            raise DataError("weight: the rows to evaluate on must have a positive total weight")
+        return float(self.finish(_fixed_point_sum(backend, self) / total_weight))
+
+
+def _fixed_point_sum(backend: Backend, metric: RowMean) -> float:
+    largest = backend.metric_range(metric)
+    if not math.isfinite(largest):
+        return largest
+    scale = sum_scale(largest, backend.n_rows)
+    return backend.metric_sums(metric, scale) / scale
+
+
+def _one(target: FloatArray, scores: FloatArray) -> FloatArray:
+    return np.ones_like(target)
+
+
+_ROW_WEIGHT = RowMean("weight", _one, False, raw=True)
+"""Its sum is Σ ω, through the same verbs as any other row mean."""
+
+
+# --- row losses ---------------------------------------------------------------------------------
+
+
+def _log_loss(target: FloatArray, scores: FloatArray) -> FloatArray:
+    n_outputs = len(scores)
+    objective = Logistic() if n_outputs == 1 else Softmax(n_outputs)
+    return objective.loss(target, scores)
+
+
+def _hit(target: FloatArray, scores: FloatArray) -> FloatArray:
+    predicted = scores[0] > 0.0 if len(scores) == 1 else np.argmax(scores, axis=0)
+    rows: FloatArray = (predicted == target).astype(np.float64)
+    return rows
+
+
+def _miss(target: FloatArray, scores: FloatArray) -> FloatArray:
+    return 1.0 - _hit(target, scores)
+
+
+def _brier(target: FloatArray, probabilities: FloatArray) -> FloatArray:
+    if len(probabilities) == 1:
+        return _squared_error(target, probabilities)
+    total = np.zeros_like(target)
+    for k, p in enumerate(probabilities):
+        difference = p - (target == k)
+        total = total + difference * difference
+    return total
+
+
+def _squared_error(target: FloatArray, predictions: FloatArray) -> FloatArray:
+    difference = predictions[0] - target
+    rows: FloatArray = difference * difference
+    return rows
+
+
+def _poisson_deviance(target: FloatArray, scores: FloatArray) -> FloatArray:
+    # y log y is 0 at y = 0, since `log` is finite there
+    rows: FloatArray = 2.0 * (target * (log(target) - scores[0]) + (exp(scores[0]) - target))
+    return rows
+
+
+# --- metrics of all rows ------------------------------------------------------------------------
+
+
+def _auc(y_true: FloatArray, y_pred: FloatArray, sample_weight: FloatArray | None) -> float:
+    if sample_weight is not None:
+        kept = sample_weight > 0
+        y_true, y_pred, sample_weight = y_true[kept], y_pred[kept], sample_weight[kept]
+    # a class that no row or every row belongs to has no curve
+    present = np.unique(y_true)
+    if len(present) < 2:
+        raise DataError(
+            "eval_metric 'auc' needs rows of at least two classes to evaluate on, "
+            f"got classes {present.tolist()}"
+        )
+    if y_pred.ndim == 1:
+        return _one_auc(y_true == 1, y_pred, sample_weight)
+    areas = [_one_auc(y_true == k, y_pred[:, int(k)], sample_weight) for k in present]
+    return sum(areas) / len(areas)
+
+
+def _one_auc(positive: Any, score: FloatArray, weight: FloatArray | None) -> float:
+    from sklearn.metrics import roc_auc_score
+
+    return float(roc_auc_score(positive, score, sample_weight=weight))
+
+
+def _r2(y_true: FloatArray, y_pred: FloatArray, sample_weight: FloatArray | None) -> float:
+    weight = np.ones_like(y_true) if sample_weight is None else sample_weight
+    centred = y_true - (weight * y_true).sum() / weight.sum()
+    residual = y_true - y_pred
+    unexplained = float((weight * residual * residual).sum())
+    total = float((weight * centred * centred).sum())
+    if total == 0.0:
+        return 1.0 if unexplained == 0.0 else 0.0
+    return 1.0 - unexplained / total
+
+
+# --- by name ------------------------------------------------------------------------------------
+
+
+def pinball(alpha: float) -> RowMean:
+    """The mean pinball loss at quantile `alpha`, whatever the objective.
+
+    Examples
+    --------
+    >>> pinball(0.9).name
+    'pinball_0.9'
+    """
+    return RowMean(f"pinball_{alpha:g}", Quantile(alpha).loss, False)
+
+
+def _gives_probabilities(objective: Objective) -> bool:
+    return objective.link.name in ("logit", "multinomial")
+
+
+def _is_classifier(objective: Objective) -> bool:
+    return objective.is_classifier
+
+
+def _is_regressor(objective: Objective) -> bool:
+    return not objective.is_classifier and objective.n_outputs == 1
+
+
+def _make_auc(objective: Objective) -> Metric:
+    # probabilities of many rows round to the same 1.0; raw scores keep their order
+    return Metric("auc", _auc, True, weighted=True, raw=objective.n_outputs == 1)
+
+
+def _make_pinball(objective: Objective) -> Metric:
+    assert objective.leaf_quantile is not None
+    return replace(pinball(objective.leaf_quantile), name="pinball")
+
+
+def _constant(metric: Metric) -> Callable[[Objective], Metric]:
+    return lambda objective: metric
+
+
+_Fits = Callable[[Objective], bool]
+_Make = Callable[[Objective], Metric]
+
+_TABLE: dict[str, tuple[_Fits, _Make]] = {
+    "log_loss": (_gives_probabilities, _constant(RowMean("log_loss", _log_loss, False, raw=True))),
+    "auc": (_is_classifier, _make_auc),
+    "accuracy": (_is_classifier, _constant(RowMean("accuracy", _hit, True, raw=True))),
+    "error": (_is_classifier, _constant(RowMean("error", _miss, False, raw=True))),
+    "brier": (_gives_probabilities, _constant(RowMean("brier", _brier, False))),
+    "rmse": (_is_regressor, _constant(RowMean("rmse", _squared_error, False, finish=math.sqrt))),
+    "mse": (_is_regressor, _constant(RowMean("mse", _squared_error, False))),
+    "mae": (_is_regressor, _constant(RowMean("mae", Absolute().loss, False))),
+    "r2": (_is_regressor, _constant(Metric("r2", _r2, True, weighted=True))),
+    "pinball": (lambda objective: objective.leaf_quantile is not None, _make_pinball),
+    "poisson_deviance": (
+        lambda objective: _is_regressor(objective) and objective.link.name == "log",
+        _constant(RowMean("poisson_deviance", _poisson_deviance, False, raw=True)),
+    ),
+    "loss": (
+        lambda objective: objective.has_loss,
+        lambda objective: RowMean("loss", objective.loss, False, raw=True),
+    ),
+}
+
+METRIC_NAMES: tuple[str, ...] = tuple(_TABLE)
+"""Every name that `get_metric` knows; ``"loss"`` is the objective's own."""
+
+
+def get_metric(spec: str | Metric, objective: Objective) -> Metric:
+    """The metric that a user means, bound to the objective's link.
+
+    Parameters
+    ----------
+    spec : str or Metric
+        A name out of `METRIC_NAMES`, or a metric of the user's own. A bare function is
+        refused, since nothing says whether more or less of it is better.
+    objective : Objective
+
+    Examples
+    --------
+    >>> from mvsboost.objectives import Logistic, Squared
+    >>> get_metric("auc", Logistic()).greater_is_better
+    True
+    >>> get_metric("auc", Squared())
+    Traceback (most recent call last):
+        ...
+    mvsboost.errors.ParameterError: eval_metric must be one that fits objective 'squared' \
+('rmse', 'mse', 'mae', 'r2', 'loss'), got 'auc'
+    """
+    if isinstance(spec, Metric):
+        return replace(spec, link=objective.link)
+    if not isinstance(spec, str):
+        hint = "Metric(name, function, greater_is_better=...)" if callable(spec) else "a Metric"
+        raise ParameterError("eval_metric", spec, f"a name or {hint}")
+    fitting = [name for name, (fits, _) in _TABLE.items() if fits(objective)]
+    if spec not in fitting:
+        which = "one that fits objective" if spec in _TABLE else "one of those for objective"
+        raise ParameterError(
+            "eval_metric",
+            spec,
+            f"{which} {objective.name!r} ({', '.join(map(repr, fitting))})",
+        )
+    return replace(_TABLE[spec][1](objective), link=objective.link)
+
+
+def default_metric(objective: Objective) -> Metric:
+    """The metric that is watched when the user names none.
+
+    Examples
+    --------
+    >>> from mvsboost.objectives import Poisson
+    >>> default_metric(Poisson()).name
+    'poisson_deviance'
+    """
+    return get_metric(objective.default_metric, objective)

@@ -1,0 +1,47 @@
+"""Objectives: a loss composed with a link.
+
+`make_objective` finds the one a user means; `objective_from_dict` the one a model file names.
+"""
+
+from __future__ import annotations
+
+from mvsboost.objectives.base import Objective
+from mvsboost.objectives.builtin import (
+    Absolute,
+    Logistic,
+    Poisson,
+    Quantile,
+    Softmax,
+    Squared,
+)
+from mvsboost.objectives.custom import CustomObjective, RestoredObjective
+from mvsboost.objectives.links import (
+    IdentityLink,
+    Link,
+    LogitLink,
+    LogLink,
+    MultinomialLogit,
+    link_by_name,
+)
+from mvsboost.objectives.registry import OBJECTIVE_NAMES, make_objective, objective_from_dict
+
+__all__ = [
+    "OBJECTIVE_NAMES",
+    "Absolute",
+    "CustomObjective",
+    "IdentityLink",
+    "Link",
+    "LogLink",
+    "Logistic",
+    "LogitLink",
+    "MultinomialLogit",
+    "Objective",
+    "Poisson",
+    "Quantile",
+    "RestoredObjective",
+    "Softmax",
+    "Squared",
+    "link_by_name",
+    "make_objective",
+    "objective_from_dict",
+]

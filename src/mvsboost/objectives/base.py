@@ -1,0 +1,104 @@
+"""What an objective is: a loss of raw scores, its two derivatives, and a link."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mvsboost.errors import DataError, ObjectiveError
+from mvsboost.objectives.links import FloatArray, IdentityLink, Link
+
+__all__ = ["Objective"]
+
+
+class Objective(ABC):
+    """A loss composed with a link.
+
+    Gradients are those of an unweighted row; row weights and ``order`` are the
+    backend's affair. Everything is computed row by row, so that a slice of the
+    rows gives a slice of the result, bit for bit.
+
+    Attributes
+    ----------
+    name : str
+        Backends know the built-in objectives by this name and compile them.
+    n_outputs : int
+        Scores a row has, and trees an iteration grows.
+    link : Link
+        From scores to predictions.
+    leaf_quantile : float or None
+        None: a leaf's value is the Newton step −G/(H + l2). A number α: it is the
+        α-quantile of the residuals y − F in the leaf.
+    is_classifier : bool
+        Whether the target holds class codes 0, 1, ….
+    default_metric : str
+        Name of the metric that is watched when the user names none.
+    """
+
+    name: str = "objective"
+    n_outputs: int = 1
+    link: Link = IdentityLink()
+    leaf_quantile: float | None = None
+    is_classifier: bool = False
+    default_metric: str = "rmse"
+
+    @abstractmethod
+    def gradients(self, target: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Derivatives: g = dL/dF and h = d²L/dF², (n_outputs, n) each.
+
+        Parameters
+        ----------
+        target : array of shape (n,)
+        scores : array of shape (n_outputs, n)
+        """
+
+    def loss(self, target: FloatArray, scores: FloatArray) -> FloatArray:
+        """Loss of each row, (n,), up to a term that does not depend on the score."""
+        raise ObjectiveError(f"objective {self.name!r} has no loss; give it a method loss")
+
+    @property
+    def has_loss(self) -> bool:
+        """Whether `loss` is there to be called."""
+        return type(self).loss is not Objective.loss
+
+    def baseline(self, means: FloatArray, quantile: Callable[[float], float]) -> FloatArray:
+        """The constant scores of least loss, (n_outputs,).
+
+        Parameters
+        ----------
+        means : array of shape (n_outputs,)
+            Weighted mean of the target; with several outputs, the weighted class shares.
+        quantile : callable
+            ``quantile(alpha)`` is the weighted α-quantile of the target; it costs passes
+            over the data and is only called by objectives that need it.
+        """
+        return self.link.link(means)
+
+    def check_values(self, y: FloatArray) -> None:
+        """Raise a `DataError` if the objective is not defined for some value of `y`."""
+        bad = np.flatnonzero(~np.isfinite(y))
+        if len(bad):
+            raise DataError(
+                f"target must be finite, got {y[bad[0]]} in row {bad[0]} "
+                f"({len(bad)} such rows); remove or fill them"
+            )
+
+    def check_target(self, y: FloatArray) -> None:
+        """Raise a `DataError` if the objective cannot be trained on `y`."""
+        self.check_values(y)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What a model file keeps of an objective made by a user: enough to predict."""
+        return {
+            "kind": "custom",
+            "name": self.name,
+            "link": self.link.name,
+            "n_outputs": self.n_outputs,
+            "is_classifier": self.is_classifier,
+        }
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"

@@ -1,0 +1,306 @@
+"""The objectives that come with the library.
+
+The order of floating-point operations in each ``gradients`` is a contract:
+compiled kernels repeat it, and their results are compared bit for bit. The
+formulas stand in the docstrings exactly as they are computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mvsboost.errors import DataError, ParameterError
+from mvsboost.numerics import exp, log
+from mvsboost.objectives.base import Objective
+from mvsboost.objectives.links import FloatArray, LogitLink, LogLink, MultinomialLogit
+
+__all__ = [
+    "SMALLEST_HESSIAN",
+    "Absolute",
+    "Logistic",
+    "Poisson",
+    "Quantile",
+    "Softmax",
+    "Squared",
+]
+
+SMALLEST_HESSIAN = 1e-16
+"""Floor of p(1 − p): a row that is predicted with certainty keeps a positive curvature."""
+
+
+class BuiltinObjective(Objective):
+    """An objective that a model file restores in full from its name and parameters."""
+
+    def parameters(self) -> dict[str, Any]:
+        """Arguments of the constructor."""
+        return {}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Name and parameters."""
+        return {"kind": "builtin", "name": self.name, **self.parameters()}
+
+    def __repr__(self) -> str:
+        inside = ", ".join(f"{key}={value!r}" for key, value in self.parameters().items())
+        return f"{type(self).__name__}({inside})"
+
+
+class Logistic(BuiltinObjective):
+    """Logistic loss of two classes coded 0 and 1.
+
+    L = log(1 + e**F) − yF; p = sigmoid(F); g = p − y; h = max(p·(1 − p), 1e-16).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Logistic().gradients(np.array([0.0, 1.0]), np.zeros((1, 2)))
+    (array([[ 0.5, -0.5]]), array([[0.25, 0.25]]))
+    """
+
+    name = "logistic"
+    link = LogitLink()
+    is_classifier = True
+    default_metric = "log_loss"
+
+    def gradients(self, target: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Derivatives: g = p − y and h = max(p·(1 − p), 1e-16)."""
+        p = self.link.inverse(scores)
+        return p - target, np.maximum(p * (1.0 - p), SMALLEST_HESSIAN)
+
+    def loss(self, target: FloatArray, scores: FloatArray) -> FloatArray:
+        """Loss log(1 + e**−|F|) + max(F, 0) − yF, which overflows for no F."""
+        score = scores[0]
+        rows: FloatArray = log(1.0 + exp(-np.abs(score))) + np.maximum(score, 0.0) - target * score
+        return rows
+
+    def check_values(self, y: FloatArray) -> None:
+        """Class codes are 0 and 1."""
+        super().check_values(y)
+        _check_codes(y, 2, self.name)
+
+    def check_target(self, y: FloatArray) -> None:
+        """Both classes must occur."""
+        super().check_target(y)
+        _check_two_classes(y)
+
+
+class Softmax(BuiltinObjective):
+    """Cross-entropy of K classes coded 0 … K − 1, with one score a class.
+
+    L = log Σ_k e**F_k − F_y; p_k as in `MultinomialLogit.inverse`;
+    g_k = p_k − [y = k]; h_k = max(p_k·(1 − p_k), 1e-16), the diagonal of the hessian.
+
+    Parameters
+    ----------
+    n_classes : int
+        K, at least 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> g, h = Softmax(n_classes=4).gradients(np.array([2.0]), np.zeros((4, 1)))
+    >>> g.ravel()
+    array([ 0.25,  0.25, -0.75,  0.25])
+    """
+
+    name = "softmax"
+    link = MultinomialLogit()
+    is_classifier = True
+    default_metric = "log_loss"
+
+    def __init__(self, n_classes: int) -> None:
+        if isinstance(n_classes, bool) or not isinstance(n_classes, int | np.integer):
+            raise ParameterError("n_classes", n_classes, "a whole number of at least 2")
+        if n_classes < 2:
+            raise ParameterError("n_classes", n_classes, "at least 2")
+        self.n_classes = int(n_classes)
+        self.n_outputs = self.n_classes
+
+    def gradients(self, target: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Derivatives: g_k = p_k − [y = k] and h_k = max(p_k·(1 − p_k), 1e-16)."""
+        p = self.link.inverse(scores)
+        is_class = target == np.arange(self.n_classes)[:, np.newaxis]
+        return p - is_class, np.maximum(p * (1.0 - p), SMALLEST_HESSIAN)
+
+    def loss(self, target: FloatArray, scores: FloatArray) -> FloatArray:
+        """Loss log Σ_k exp(F_k − m) + m − F_y with m = max F."""
+        largest = scores.max(axis=0)
+        total = exp(scores[0] - largest)
+        for score in scores[1:]:
+            total = total + exp(score - largest)
+        own = scores[target.astype(np.int64), np.arange(len(target))]
+        rows: FloatArray = log(total) + (largest - own)
+        return rows
+
+    def check_values(self, y: FloatArray) -> None:
+        """Class codes are 0 … K − 1."""
+        super().check_values(y)
+        _check_codes(y, self.n_classes, self.name)
+
+    def check_target(self, y: FloatArray) -> None:
+        """At least two classes must occur."""
+        super().check_target(y)
+        _check_two_classes(y)
+
+    def parameters(self) -> dict[str, Any]:
+        """The number of classes."""
+        return {"n_classes": self.n_classes}
+
+
+class Squared(BuiltinObjective):
+    """Half the squared error: L = (F − y)² / 2; g = F − y; h = 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Squared().gradients(np.array([3.0]), np.array([[5.0]]))
+    (array([[2.]]), array([[1.]]))
+    """
+
+    name = "squared"
+    default_metric = "rmse"
+
+    def gradients(self, target: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Derivatives: g = F − y and h = 1."""
+        return scores - target, np.ones_like(scores)
+
+    def loss(self, target: FloatArray, scores: FloatArray) -> FloatArray:
+        """(F − y)² / 2."""
+        residual = scores[0] - target
+        rows: FloatArray = 0.5 * (residual * residual)
+        return rows
+
+
+class Absolute(BuiltinObjective):
+    """Absolute error: L = |F − y|; g = sign(F − y), 0 where equal; h = 1; leaves are medians.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Absolute().gradients(np.array([3.0, 3.0]), np.array([[5.0, 3.0]]))[0]
+    array([[1., 0.]])
+    """
+
+    name = "absolute"
+    leaf_quantile = 0.5
+    default_metric = "mae"
+
+    def gradients(self, target: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Derivatives: g = sign(F − y) and h = 1."""
+        return np.sign(scores - target), np.ones_like(scores)
+
+    def loss(self, target: FloatArray, scores: FloatArray) -> FloatArray:
+        """|F − y|."""
+        rows: FloatArray = np.abs(scores[0] - target)
+        return rows
+
+    def baseline(self, means: FloatArray, quantile: Callable[[float], float]) -> FloatArray:
+        """The median of the target."""
+        return np.array([quantile(0.5)])
+
+
+class Quantile(BuiltinObjective):
+    """Pinball loss, whose best constant is the α-quantile.
+
+    L = α(y − F) where F < y, (1 − α)(F − y) elsewhere; g = 1 − α where F > y, −α where
+    F < y, 0 where equal; h = 1; leaves are α-quantiles.
+
+    Parameters
+    ----------
+    alpha : float
+        The quantile, in (0, 1).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Quantile(alpha=0.75).gradients(np.array([3.0, 3.0]), np.array([[5.0, 1.0]]))[0]
+    array([[ 0.25, -0.75]])
+    """
+
+    name = "quantile"
+    default_metric = "pinball"
+
+    def __init__(self, alpha: float = 0.5) -> None:
+        if isinstance(alpha, bool) or not isinstance(alpha, float | int | np.number):
+            raise ParameterError("alpha", alpha, "a number in (0, 1)")
+        if not 0.0 < alpha < 1.0:
+            raise ParameterError("alpha", alpha, "in (0, 1)")
+        self.alpha = float(alpha)
+        self.leaf_quantile = self.alpha
+
+    def gradients(self, target: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Derivatives: g = 1 − α over the target, −α under it, 0 on it; h = 1."""
+        under = np.where(scores < target, -self.alpha, 0.0)
+        return np.where(scores > target, 1.0 - self.alpha, under), np.ones_like(scores)
+
+    def loss(self, target: FloatArray, scores: FloatArray) -> FloatArray:
+        """α(y − F) where F < y, (1 − α)(F − y) elsewhere."""
+        residual = target - scores[0]
+        side = np.where(residual > 0.0, self.alpha, self.alpha - 1.0)
+        rows: FloatArray = side * residual
+        return rows
+
+    def baseline(self, means: FloatArray, quantile: Callable[[float], float]) -> FloatArray:
+        """The α-quantile of the target."""
+        return np.array([quantile(self.alpha)])
+
+    def parameters(self) -> dict[str, Any]:
+        """The quantile."""
+        return {"alpha": self.alpha}
+
+
+class Poisson(BuiltinObjective):
+    """Poisson loss of a non-negative target: L = e**F − yF; e = exp(F); g = e − y; h = e.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Poisson().gradients(np.array([3.0]), np.array([[0.0]]))
+    (array([[-2.]]), array([[1.]]))
+    """
+
+    name = "poisson"
+    link = LogLink()
+    default_metric = "poisson_deviance"
+
+    def gradients(self, target: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Derivatives: g = e − y and h = e with e = exp(F)."""
+        mean = self.link.inverse(scores)
+        return mean - target, mean
+
+    def loss(self, target: FloatArray, scores: FloatArray) -> FloatArray:
+        """Loss e**F − yF."""
+        rows: FloatArray = exp(scores[0]) - target * scores[0]
+        return rows
+
+    def check_values(self, y: FloatArray) -> None:
+        """No value may be negative."""
+        super().check_values(y)
+        bad = np.flatnonzero(y < 0)
+        if len(bad):
+            raise DataError(
+                f"target must not be negative for objective 'poisson', got {y[bad[0]]} in row "
+                f"{bad[0]} ({len(bad)} such rows)"
+            )
+
+    def check_target(self, y: FloatArray) -> None:
+        """Some value must be positive: the logarithm of a mean of 0 is no score."""
+        super().check_target(y)
+        if not np.any(y > 0):
+            raise DataError("target must have a positive value for objective 'poisson', got only 0")
+
+
+def _check_codes(y: FloatArray, n_classes: int, name: str) -> None:
+    bad = np.flatnonzero((y < 0) | (y >= n_classes) | (y != np.floor(y)))
+    if len(bad):
+        raise DataError(
+            f"target must hold class codes 0 to {n_classes - 1} for objective {name!r}, "
+            f"got {y[bad[0]]} in row {bad[0]}"
+        )
+
+
+def _check_two_classes(y: FloatArray) -> None:
+    if len(y) and np.all(y == y[0]):
+        raise DataError(f"target must have at least two classes, got one class only: {y[0]:g}")

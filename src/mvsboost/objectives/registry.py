@@ -1,0 +1,140 @@
+"""From a name, an object or a model file to an objective."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mvsboost.errors import ModelFormatError, ParameterError
+from mvsboost.objectives.base import Objective
+from mvsboost.objectives.builtin import (
+    Absolute,
+    BuiltinObjective,
+    Logistic,
+    Poisson,
+    Quantile,
+    Softmax,
+    Squared,
+)
+from mvsboost.objectives.custom import CustomObjective, RestoredObjective
+
+__all__ = ["OBJECTIVE_NAMES", "make_objective", "objective_from_dict"]
+
+_BUILTIN: dict[str, type[BuiltinObjective]] = {
+    kind.name: kind for kind in (Logistic, Softmax, Squared, Absolute, Quantile, Poisson)
+}
+_ALIASES = {
+    "binary": "logistic",
+    "log_loss": "logistic",
+    "squared_error": "squared",
+    "absolute_error": "absolute",
+}
+
+OBJECTIVE_NAMES: tuple[str, ...] = (*_BUILTIN, *_ALIASES)
+"""Every name that `make_objective` knows."""
+
+
+def make_objective(
+    spec: Any, *, n_classes: int | None = None, alpha: float | None = None
+) -> Objective:
+    """The objective that a user means.
+
+    Parameters
+    ----------
+    spec : str, Objective or object
+        A name out of `OBJECTIVE_NAMES`, an objective, or an object of the user's (see
+        `CustomObjective`). ``"log_loss"`` is softmax when there are more than two classes.
+    n_classes : int, optional
+        Classes of the target; given, the objective must be one for that many classes.
+    alpha : float, optional
+        The quantile, for ``"quantile"`` only.
+
+    Examples
+    --------
+    >>> make_objective("quantile", alpha=0.9)
+    Quantile(alpha=0.9)
+    >>> make_objective("log_loss", n_classes=3)
+    Softmax(n_classes=3)
+    """
+    if isinstance(spec, str):
+        objective = _by_name(spec, n_classes, alpha)
+    else:
+        if alpha is not None:
+            raise ParameterError("alpha", alpha, "left out unless objective is 'quantile'")
+        objective = spec if isinstance(spec, Objective) else CustomObjective(spec)
+        _check_name(objective)
+    if n_classes is not None:
+        _check_classes(objective, n_classes)
+    return objective
+
+
+def _by_name(spec: str, n_classes: int | None, alpha: float | None) -> Objective:
+    if spec == "log_loss" and n_classes is not None and n_classes > 2:
+        spec = "softmax"
+    name = _ALIASES.get(spec, spec)
+    if name not in _BUILTIN:
+        allowed = ", ".join(map(repr, OBJECTIVE_NAMES))
+        raise ParameterError("objective", spec, f"one of {allowed}, or an object with gradients")
+    if alpha is not None and name != "quantile":
+        raise ParameterError("alpha", alpha, "left out unless objective is 'quantile'")
+    if name == "softmax":
+        if n_classes is None:
+            raise ParameterError("n_classes", n_classes, "given for objective 'softmax'")
+        return Softmax(n_classes)
+    if name == "quantile":
+        return Quantile() if alpha is None else Quantile(alpha)
+    return _BUILTIN[name]()
+
+
+def _check_name(objective: Objective) -> None:
+    # backends run their compiled formula for a built-in name, and never look at the object
+    known = _BUILTIN.get(objective.name)
+    if known is not None and type(objective) is not known:
+        raise ParameterError(
+            "objective.name",
+            objective.name,
+            "another name than that of a built-in objective, when it is one of your own",
+        )
+
+
+def _check_classes(objective: Objective, n_classes: int) -> None:
+    if not objective.is_classifier:
+        raise ParameterError(
+            "objective",
+            objective.name,
+            "one for classes ('logistic', 'softmax' or one of your own with link 'logit' or "
+            "'multinomial') when the target holds classes",
+        )
+    if objective.n_outputs != n_classes and not (objective.n_outputs == 1 and n_classes <= 2):
+        raise ParameterError(
+            "objective",
+            objective.name,
+            f"one for the {n_classes} classes of the target (this has "
+            f"{objective.n_outputs} output(s))",
+        )
+
+
+def objective_from_dict(state: Mapping[str, Any]) -> Objective:
+    """The inverse of `Objective.to_dict`; a user's own comes back able to predict only.
+
+    Examples
+    --------
+    >>> objective_from_dict(Softmax(n_classes=3).to_dict())
+    Softmax(n_classes=3)
+    """
+    try:
+        fields = dict(state)
+        kind = fields.pop("kind")
+        if kind == "builtin":
+            return _BUILTIN[fields.pop("name")](**fields)
+        if kind == "custom" and _is_custom_state(fields):
+            return RestoredObjective(**fields)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelFormatError(f"objective in the model file cannot be read: {state}") from error
+    raise ModelFormatError(f"objective in the model file cannot be read: {state}")
+
+
+def _is_custom_state(fields: Mapping[str, Any]) -> bool:
+    kinds = {"name": str, "link": str, "n_outputs": int, "is_classifier": bool}
+    typed = all(type(fields[key]) is kind for key, kind in kinds.items())
+    return typed and fields["n_outputs"] >= 1

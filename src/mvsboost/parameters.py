@@ -1,0 +1,370 @@
+"""The estimators' parameters in one table: defaults, what is allowed, and what they mean.
+
+Docstrings, the pages under ``docs/`` and the checks before training are all made
+from it.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+import textwrap
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from mvsboost.backends.registry import DEVICES
+from mvsboost.dtypes import MAX_BINS
+from mvsboost.errors import ParameterError
+from mvsboost.sampling import SAMPLERS
+
+__all__ = [
+    "PARAMETERS",
+    "Parameter",
+    "check_parameters",
+    "describe",
+    "parameters_of",
+    "plain_parameters",
+    "revive",
+]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter.
+
+    Attributes
+    ----------
+    name : str
+    default : object
+    allowed : str
+        Phrase that completes "must be ...".
+    check : callable
+        Whether a value is allowed.
+    meaning : str
+        What it does, for docstrings and docs.
+    only : str
+        Class that has it; empty for both.
+    """
+
+    name: str
+    default: Any
+    allowed: str
+    check: Callable[[Any], bool]
+    meaning: str
+    only: str = ""
+
+
+def _anything(value: Any) -> bool:
+    return True
+
+
+def _integer(low: int, high: float = math.inf) -> Callable[[Any], bool]:
+    def check(value: Any) -> bool:
+        whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+        return whole and low <= int(value) <= high
+
+    return check
+
+
+def _real(low: float, high: float = math.inf, *, open_low: bool = False) -> Callable[[Any], bool]:
+    def check(value: Any) -> bool:
+        if not isinstance(value, numbers.Real) or isinstance(value, bool):
+            return False
+        number = float(value)
+        over = number > low if open_low else number >= low
+        return over and number <= high and math.isfinite(number)
+
+    return check
+
+
+def _or_none(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is None or check(value)
+
+
+def _one_of(*values: Any) -> Callable[[Any], bool]:
+    return lambda value: any(value is v or (type(value) is type(v) and value == v) for v in values)
+
+
+PARAMETERS: tuple[Parameter, ...] = (
+    Parameter(
+        "n_estimators",
+        100,
+        "an integer >= 1",
+        _integer(1),
+        "Boosting iterations. With several classes each grows one tree a class.",
+    ),
+    Parameter(
+        "learning_rate",
+        0.1,
+        "a number > 0",
+        _real(0.0, open_low=True),
+        "Factor on every leaf value. Smaller values need more trees and generalise better.",
+    ),
+    Parameter(
+        "max_leaves",
+        31,
+        "an integer >= 2, or None",
+        _or_none(_integer(2)),
+        "Leaves of a tree, grown best-first: the split of largest gain comes next. None grows "
+        "level by level down to ``max_depth``.",
+    ),
+    Parameter(
+        "max_depth",
+        None,
+        "an integer >= 1, or None (then max_leaves must be given)",
+        _or_none(_integer(1)),
+        "Largest depth of a tree; None for no limit.",
+    ),
+    Parameter(
+        "min_samples_leaf",
+        20,
+        "an integer >= 1",
+        _integer(1),
+        "Rows a leaf must stand for. Under sampling a row stands for as many rows as its weight; "
+        "with a second look the number is exact.",
+    ),
+    Parameter(
+        "min_child_weight",
+        1e-3,
+        "a number >= 0",
+        _real(0.0),
+        "Sum of hessians a leaf must have.",
+    ),
+    Parameter(
+        "l2",
+        1.0,
+        "a number >= 0",
+        _real(0.0),
+        "Added to the sum of hessians in leaf values and split scores.",
+    ),
+    Parameter("min_gain", 0.0, "a number >= 0", _real(0.0), "Gain that a split must exceed."),
+    Parameter(
+        "max_bins",
+        MAX_BINS,
+        f"an integer from 2 to {MAX_BINS}",
+        _integer(2, MAX_BINS),
+        "Bins of a numeric column, besides one for missing values. A categorical column with "
+        "more categories becomes ordered target statistics.",
+    ),
+    Parameter(
+        "colsample",
+        1.0,
+        "a number in (0, 1]",
+        _real(0.0, 1.0, open_low=True),
+        "Share of features that each tree may use.",
+    ),
+    Parameter(
+        "sampler",
+        "mvs",
+        "a sampler, its name, or an object with a method probabilities",
+        _anything,
+        "How rows are chosen: a sampler object such as ``MVS(rate=0.2)``, or one of the names "
+        '``"mvs"``, ``"goss"``, ``"sgb"``, ``"bernoulli"``, ``"importance"``, ``"bayesian"``, '
+        '``"poisson"``, ``"none"``. The default is adaptive MVS.',
+    ),
+    Parameter(
+        "leaf_values",
+        "all",
+        "'all' or 'sample'",
+        _one_of("all", "sample"),
+        "Rows that leaf values come from: all of them, or the sample alone as in the paper. "
+        "Objectives whose leaves are quantiles always use all rows.",
+    ),
+    Parameter(
+        "second_look",
+        4,
+        "an integer >= 0",
+        _integer(0),
+        "Features that the sample proposes at each node for all rows to decide on; 0 lets the "
+        "sample decide alone, which is the paper's method.",
+    ),
+    Parameter(
+        "order",
+        2,
+        "1 or 2",
+        _one_of(1, 2),
+        "2 uses hessians; 1 sets them to the row weight, which is classical gradient boosting.",
+    ),
+    Parameter(
+        "objective",
+        "auto",
+        "a name or an object with a method gradients",
+        _anything,
+        'Loss to minimise. Classifier: ``"auto"`` is logistic or, for more than two classes, '
+        'softmax. Regressor: ``"auto"`` is ``"squared"``; ``"absolute"``, ``"quantile"``, '
+        '``"poisson"`` are the others. An object of your own has ``gradients(target, scores)`` '
+        "and ``link``.",
+    ),
+    Parameter(
+        "quantile",
+        None,
+        "a number in (0, 1), or None",
+        _or_none(lambda value: _real(0.0, 1.0, open_low=True)(value) and value < 1),
+        'The quantile, for ``objective="quantile"`` only; None is the median.',
+        only="MVSRegressor",
+    ),
+    Parameter(
+        "monotone_constraints",
+        None,
+        "a mapping from column to -1, 0 or 1, or a list with one of them for each column",
+        _anything,
+        "Columns along which the score must not fall (1) or rise (-1).",
+    ),
+    Parameter(
+        "categorical_features",
+        "auto",
+        "'auto', None, or a list of columns",
+        _anything,
+        'Columns to treat as categories: ``"auto"`` takes text and categorical types; a list '
+        "of names or positions, or a boolean mask, takes those; None takes none.",
+    ),
+    Parameter(
+        "class_weight",
+        None,
+        "None, 'balanced' or a mapping from class to weight",
+        _anything,
+        'Factors on the row weights of each class; ``"balanced"`` makes classes weigh the same.',
+        only="MVSClassifier",
+    ),
+    Parameter(
+        "early_stopping_rounds",
+        None,
+        "an integer >= 1, or None",
+        _or_none(_integer(1)),
+        "Stop when the first metric on the first evaluation set has not improved for so many "
+        "iterations; predictions then use the best number of trees.",
+    ),
+    Parameter(
+        "validation_fraction",
+        None,
+        "a number in (0, 1), or None",
+        _or_none(lambda value: _real(0.0, 1.0, open_low=True)(value) and value < 1),
+        "Share of the training rows to set aside as an evaluation set, stratified by class.",
+    ),
+    Parameter(
+        "eval_metric",
+        None,
+        "a metric, its name, a list of them, or None",
+        _anything,
+        "Metrics for the evaluation sets; None is the objective's own.",
+    ),
+    Parameter(
+        "callbacks",
+        None,
+        "a list of callbacks, or None",
+        _anything,
+        "Objects of ``mvsboost.callbacks``.",
+    ),
+    Parameter(
+        "n_jobs",
+        -1,
+        "an integer other than 0, or None",
+        _or_none(lambda value: _integer(-(10**6))(value) and value != 0),
+        "Threads; -1 takes all cores, -2 all but one, None is 1. The model does not depend on it.",
+    ),
+    Parameter(
+        "random_state",
+        0,
+        "an integer, a numpy RandomState or Generator, or None",
+        _anything,
+        "Seed of everything random. None draws a fresh one.",
+    ),
+    Parameter(
+        "device",
+        "cpu",
+        "one of " + ", ".join(map(repr, DEVICES)),
+        _one_of(*DEVICES),
+        'Where training runs. ``"reference"`` is the slow, plain NumPy check.',
+    ),
+    Parameter(
+        "verbose",
+        0,
+        "an integer >= 0",
+        lambda value: _integer(0)(value) or isinstance(value, bool),
+        "Log the metrics every so many iterations through Python's ``logging``; 0 is silent.",
+    ),
+)
+
+
+def check_parameters(values: dict[str, Any]) -> None:
+    """Raise `ParameterError` for the first value that is not allowed.
+
+    Examples
+    --------
+    >>> check_parameters({"n_estimators": 0})
+    Traceback (most recent call last):
+        ...
+    mvsboost.errors.ParameterError: n_estimators must be an integer >= 1, got 0
+    """
+    for parameter in PARAMETERS:
+        if parameter.name in values and not parameter.check(values[parameter.name]):
+            raise ParameterError(parameter.name, values[parameter.name], parameter.allowed)
+    if values.get("max_leaves", 2) is None and values.get("max_depth") is None:
+        raise ParameterError("max_depth", None, "given when max_leaves is None")
+
+
+def parameters_of(estimator: str) -> list[Parameter]:
+    """The parameters of one estimator, in the order of its constructor."""
+    return [p for p in PARAMETERS if p.only in ("", estimator)]
+
+
+def describe(parameters: Iterable[Parameter], indent: str = "    ") -> str:
+    """The parameters as the section of a numpydoc docstring."""
+    lines: list[str] = []
+    for parameter in parameters:
+        lines.append(f"{indent}{parameter.name} : default={parameter.default!r}")
+        text = f"{parameter.meaning} Must be {parameter.allowed}."
+        lines += textwrap.wrap(
+            text, 96, initial_indent=indent + "    ", subsequent_indent=indent + "    "
+        )
+    return "\n".join(lines).strip()
+
+
+# --- parameters in a file -----------------------------------------------------------------------
+
+
+def plain_parameters(values: dict[str, Any]) -> dict[str, Any]:
+    """The parameters a file can hold; objects of the user's own are left out.
+
+    Left out as well is what does not determine the model: threads and loudness.
+    """
+    beside = {"n_jobs", "verbose", "callbacks"}
+    plain = {name: _plain(value) for name, value in values.items() if name not in beside}
+    return {name: value for name, value in plain.items() if value is not _UNWRITABLE}
+
+
+_UNWRITABLE = object()
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else _UNWRITABLE
+    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
+        return _plain(value.item())
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if isinstance(value, (list, tuple)):
+        items = [_plain(item) for item in value]
+        return _UNWRITABLE if _UNWRITABLE in items else items
+    if isinstance(value, dict):
+        pairs = [[_plain(k), _plain(v)] for k, v in value.items()]
+        return _UNWRITABLE if any(_UNWRITABLE in pair for pair in pairs) else {"pairs": pairs}
+    if type(value).__name__ in _sampler_kinds():
+        return {"sampler": type(value).__name__, "parameters": value.get_params()}
+    return _UNWRITABLE
+
+
+def revive(value: Any) -> Any:
+    """The inverse of the step a value takes in `plain_parameters`."""
+    if isinstance(value, dict) and "sampler" in value:
+        return _sampler_kinds()[value["sampler"]](**value["parameters"])
+    if isinstance(value, dict):
+        return {revive(key): revive(item) for key, item in value["pairs"]}
+    return value
+
+
+def _sampler_kinds() -> dict[str, Any]:
+    return {kind.__name__: kind for kind in SAMPLERS.values()}

@@ -1,0 +1,142 @@
+r"""λ: how much a row's hessian counts beside its gradient.
+
+The score of MVS is :math:`ĝ = \sqrt{g^2 + λ h^2}`. Theorem 1 of the paper makes λ the
+squared value c² of a leaf, up to a constant. A rule says where c² is taken from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mvsboost.backends.protocol import Moments, Score, ScoreRule
+from mvsboost.errors import ParameterError
+from mvsboost.fixedpoint import sum_scale
+from mvsboost.sampling.base import score_rows
+from mvsboost.sampling.context import SampledRows, SamplingContext
+
+__all__ = ["LAMBDA_FLOOR", "LAMBDA_RULES", "check_lambda", "regularisation"]
+
+LAMBDA_FLOOR = 1e-4
+"""Smallest adaptive λ, as a share of mean(g²) / mean(h²).
+
+A row's weight is at most µ / (sqrt(λ) h), and µ is about rms(g) / rate. So with this
+share no row of average hessian stands for more than 1 / sqrt(1e-4) = 100 times the
+rows it would stand for under uniform sampling, however small its gradient is.
+"""
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """Sums over all rows, for each output."""
+
+    gradient: NDArray[np.float64]
+    hessian: NDArray[np.float64]
+    gradient_squared: float
+    hessian_squared: float
+
+    @property
+    def balance(self) -> float:
+        """mean(g²) / mean(h²): the λ under which both terms weigh the same."""
+        return self.gradient_squared / self.hessian_squared if self.hessian_squared > 0.0 else 0.0
+
+
+def check_lambda(lam: object) -> None:
+    """Raise `ParameterError` unless `lam` is a rule's name or a number of at least 0."""
+    if isinstance(lam, str):
+        valid = lam in LAMBDA_RULES
+    else:
+        number = isinstance(lam, (int, float, np.integer, np.floating))
+        valid = number and not isinstance(lam, bool) and 0.0 <= float(lam) < math.inf  # type: ignore[arg-type]
+    if not valid:
+        names = ", ".join(repr(name) for name in LAMBDA_RULES)
+        raise ParameterError("lam", lam, f"a finite number >= 0 or one of {names}")
+
+
+def regularisation(
+    lam: float | str, score: Score, backend: SampledRows, context: SamplingContext
+) -> float:
+    """λ of this iteration: the number given, or what the named rule finds.
+
+    Parameters
+    ----------
+    lam : float or {"root", "leaf", "catboost"}
+        * ``"root"``: the squared value of a tree's root, (Σg / Σh)², its hessian-weighted
+          mean over outputs where there are several;
+        * ``"leaf"``: the hessian-weighted mean of the squared leaf values of the last
+          iteration, before shrinkage; mean(g²) / mean(h²) before there is a leaf;
+        * ``"catboost"``: the squared mean absolute leaf value of the last iteration after
+          shrinkage; (mean ‖g‖)² before there is a leaf.
+    score : Score
+        The formula λ is for. Only in ``Score.MVS`` it multiplies h², which decides the unit
+        of the floor.
+    backend : SampledRows
+        Holds the gradients. The rule ``"catboost"`` scores the rows anew.
+    context : SamplingContext
+        Holds their extremes and the last iteration's leaves.
+
+    Returns
+    -------
+    float
+        Under a rule never less than `LAMBDA_FLOOR` times mean(g²) / mean(h²).
+
+    Examples
+    --------
+    >>> from mvsboost.testing import GradientRows
+    >>> rows = GradientRows([1.0, 2.0, 3.0], [1.0, 1.0, 1.0])
+    >>> regularisation("root", Score.MVS, rows, rows.context())
+    4.0
+    """
+    if not isinstance(lam, str):
+        return float(lam)
+    sums = _gradient_sums(backend, context)
+    value = LAMBDA_RULES[lam](sums, backend, context)
+    least = sums.balance if score is Score.MVS else sums.gradient_squared / context.n_rows
+    return max(value, LAMBDA_FLOOR * least)
+
+
+def _gradient_sums(backend: SampledRows, context: SamplingContext) -> _Sums:
+    g, h = context.gradients.max_gradient, context.gradients.max_hessian
+    scales = np.array([sum_scale(x, context.n_rows) for x in (g, h, g * g, h * h)])
+    sums = backend.gradient_sums(scales) / scales
+    return _Sums(
+        gradient=sums[:, Moments.GRADIENT.value],
+        hessian=sums[:, Moments.HESSIAN.value],
+        gradient_squared=float(sums[:, Moments.GRADIENT_SQUARED.value].sum()),
+        hessian_squared=float(sums[:, Moments.HESSIAN_SQUARED.value].sum()),
+    )
+
+
+def _root(sums: _Sums, backend: SampledRows, context: SamplingContext) -> float:
+    held = sums.hessian > 0.0
+    total = float(sums.hessian[held].sum())
+    return float((sums.gradient[held] ** 2 / sums.hessian[held]).sum()) / total if total else 0.0
+
+
+def _leaf(sums: _Sums, backend: SampledRows, context: SamplingContext) -> float:
+    total = sum(float(leaf.hessian.sum()) for leaf in context.leaves)
+    if total <= 0.0:
+        return sums.balance
+    return sum(float((leaf.hessian * leaf.value**2).sum()) for leaf in context.leaves) / total
+
+
+def _catboost(sums: _Sums, backend: SampledRows, context: SamplingContext) -> float:
+    if context.leaves:
+        values = [np.abs(leaf.value * leaf.shrinkage) for leaf in context.leaves]
+        return float(np.concatenate(values).mean()) ** 2
+    largest = score_rows(backend, context, ScoreRule(Score.MVS, 0.0))
+    scale = sum_scale(largest, context.n_rows)
+    total, _, _ = backend.threshold_sums(2.0 * largest, scale)
+    return (total / scale / context.n_rows) ** 2
+
+
+LAMBDA_RULES: dict[str, Callable[[_Sums, SampledRows, SamplingContext], float]] = {
+    "root": _root,
+    "leaf": _leaf,
+    "catboost": _catboost,
+}
+"""Rules for λ by name."""

@@ -1,0 +1,167 @@
+"""From packed histograms to splits: the Python face of the split kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mvsboost.backends.cpu import split as kernels
+from mvsboost.backends.protocol import feature_offsets
+from mvsboost.dtypes import BIN, PACKED, TABLE
+from mvsboost.fixedpoint import Packing
+
+SMALLEST_GAIN = 1e-10
+"""Gain, relative to the parent's score, under which a split is rounding noise."""
+
+
+@dataclass(frozen=True)
+class FeatureTable:
+    """What is known of the binned features.
+
+    Attributes
+    ----------
+    n_bins : int64 array
+        Regular bins of each feature.
+    categorical : bool array
+    monotone : int8 array
+        +1 where the score must not fall with the feature, -1 where it must not rise.
+    """
+
+    n_bins: NDArray[np.int64]
+    categorical: NDArray[np.bool_]
+    monotone: NDArray[np.int8]
+
+    @property
+    def n_features(self) -> int:
+        """Number of binned features."""
+        return len(self.n_bins)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What both leaves of a split must satisfy, and the bounds of their values."""
+
+    l2: float
+    min_weight: float
+    min_hessian: float
+    min_count: int
+    lower: float = -np.inf
+    upper: float = np.inf
+
+    def array(self) -> NDArray[np.float64]:
+        """The numbers in the order the kernels read them."""
+        return np.array(
+            [self.l2, self.min_weight, self.min_hessian, self.min_count, self.lower, self.upper]
+        )
+
+
+@dataclass(frozen=True)
+class Split:
+    """A chosen split; `left` holds the packed words of its left child."""
+
+    gain: float
+    feature: int
+    threshold: int
+    missing_left: bool
+    categorical: bool
+    goes_left: NDArray[np.uint8]
+    left: NDArray[np.int64]
+
+
+class SplitSearch:
+    """Best splits of one node, a feature at a time.
+
+    Parameters
+    ----------
+    table : FeatureTable
+    features : int64 array
+        Features in the order of the histogram.
+    histogram : int64 array of shape (bins, 2)
+    total : int64 array of shape (2,)
+        Packed words of the node.
+    packing : Packing
+    limits : Limits
+    """
+
+    def __init__(
+        self,
+        table: FeatureTable,
+        features: NDArray[np.int64],
+        histogram: NDArray[np.int64],
+        total: NDArray[np.int64],
+        packing: Packing,
+        limits: Limits,
+    ) -> None:
+        n = len(features)
+        self.table, self.features, self.histogram = table, features, histogram
+        self.total, self.packing, self.limits = total, packing, limits
+        self.offsets = feature_offsets(table.n_bins, features)
+        self._units = 1.0 / np.array(
+            [packing.gradient_scale, packing.hessian_scale, packing.weight_scale]
+        )
+        self.gains = np.empty(n)
+        self._thresholds = np.empty(n, np.int64)
+        self._sides = np.empty(n, np.int64)
+        self._lefts = np.empty((n, 2), PACKED)
+        kernels.best_splits(
+            histogram,
+            self.offsets,
+            table.categorical[features],
+            table.monotone[features],
+            total,
+            self._units,
+            packing.count_bits,
+            limits.array(),
+            self.gains,
+            self._thresholds,
+            self._sides,
+            self._lefts,
+        )
+
+    def ranked(self, count: int) -> NDArray[np.int64]:
+        """The `count` features of largest gain, largest first; none if nothing can be split."""
+        if not len(self.gains) or self.gains.max() == -np.inf:
+            return np.empty(0, np.int64)
+        return self.features[np.argsort(-self.gains, kind="stable")[:count]]
+
+    def best(self, min_gain: float) -> Split | None:
+        """The best split if it gains more than `min_gain`, else None."""
+        i = int(np.argmax(self.gains))
+        sums = self.packing.unpack(self.total)
+        parent = sums.gradient**2 / max(sums.hessian + self.limits.l2, 1e-300)
+        if not self.gains[i] > max(min_gain, SMALLEST_GAIN * parent):
+            return None
+        feature, side = int(self.features[i]), int(self._sides[i])
+        categorical = bool(self.table.categorical[feature])
+        goes_left = self._table_of(i)
+        missing_left = bool(goes_left[self.table.n_bins[feature]])
+        return Split(
+            gain=float(self.gains[i]),
+            feature=feature,
+            threshold=-1 if categorical else int(self._thresholds[i]),
+            missing_left=missing_left if categorical else bool(side),
+            categorical=categorical,
+            goes_left=goes_left,
+            left=self._lefts[i].copy(),
+        )
+
+    def _table_of(self, i: int) -> NDArray[np.uint8]:
+        feature = self.features[i]
+        table = np.zeros(TABLE, BIN)
+        if self.table.categorical[feature]:
+            part = self.histogram[self.offsets[i] : self.offsets[i + 1]]
+            bits, threshold, side = self.packing.count_bits, self._thresholds[i], self._sides[i]
+            kernels.category_set(part, self.total, self._units, bits, threshold, side, table)
+        else:
+            table[: self._thresholds[i] + 1] = 1
+            table[self.table.n_bins[feature]] = self._sides[i]
+        return table
+
+    def words_left(self, split: Split) -> NDArray[np.int64]:
+        """Packed words that this histogram holds for the left side of a given split."""
+        i = int(np.flatnonzero(self.features == split.feature)[0])
+        part = self.histogram[self.offsets[i] : self.offsets[i + 1]]
+        words: NDArray[np.int64] = part[split.goes_left[: len(part)] == 1].sum(axis=0)
+        return words

@@ -1,0 +1,152 @@
+"""A finished tree: a frozen struct of arrays, one entry a node, the root first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mvsboost.dtypes import BIN, TABLE
+
+LEAF = -1
+"""Value of `feature`, `left` and `right` at a leaf."""
+
+_WORDS = TABLE // 32
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """A decision tree over binned features.
+
+    Attributes
+    ----------
+    feature : int32 array
+        Binned feature tested at a node; -1 at a leaf.
+    threshold : int32 array
+        A numeric test sends bins up to the threshold left.
+    missing_left : bool array
+        Whether missing values go left.
+    categories : int32 array
+        Row of `category_sets` that a categorical test looks up; -1 for a numeric one.
+    category_sets : uint32 array of shape (n_sets, 8)
+        Bit b of a set is 1 where bin b goes left.
+    missing_bin : int32 array
+        Bin of missing values of the tested feature.
+    left, right : int32 array
+        Children; -1 at a leaf.
+    value : float64 array
+        What a leaf adds to the score, shrinkage included; 0 at inner nodes.
+    gain : float64 array
+        Gain of the split at inner nodes; 0 at leaves.
+    cover : float64 array
+        (Estimated) number of training rows in a node.
+    hessian : float64 array
+        Sum of hessians of a node.
+    """
+
+    feature: NDArray[np.int32]
+    threshold: NDArray[np.int32]
+    missing_left: NDArray[np.bool_]
+    categories: NDArray[np.int32]
+    category_sets: NDArray[np.uint32]
+    missing_bin: NDArray[np.int32]
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    value: NDArray[np.float64]
+    gain: NDArray[np.float64]
+    cover: NDArray[np.float64]
+    hessian: NDArray[np.float64]
+
+    @property
+    def n_nodes(self) -> int:
+        """Inner nodes and leaves."""
+        return len(self.feature)
+
+    @property
+    def is_leaf(self) -> NDArray[np.bool_]:
+        """True at leaves."""
+        leaf: NDArray[np.bool_] = self.feature == LEAF
+        return leaf
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves."""
+        return int(self.is_leaf.sum())
+
+    def goes_left(self) -> NDArray[np.uint8]:
+        """Table (n_nodes, 256): 1 where a bin goes to the left child."""
+        bins = np.arange(TABLE)
+        table = bins[None, :] <= self.threshold[:, None]
+        nodes = np.arange(self.n_nodes)
+        table[nodes, self.missing_bin] = self.missing_left
+        for node in np.flatnonzero(self.categories >= 0):
+            table[node] = unpack_set(self.category_sets[self.categories[node]])
+        table[self.is_leaf] = False
+        return table.astype(BIN)
+
+    def leaf_numbers(self) -> NDArray[np.int32]:
+        """For each node its rank among the leaves; -1 at inner nodes."""
+        numbers = np.cumsum(self.is_leaf, dtype=np.int32) - 1
+        return np.where(self.is_leaf, numbers, LEAF).astype(np.int32)
+
+    def left_sets(self) -> NDArray[np.uint32]:
+        """The table of `goes_left` as bit sets, (n_nodes, 8)."""
+        return pack_set(self.goes_left().ravel()).reshape(-1, _WORDS)
+
+    @classmethod
+    def single_leaf(cls, value: float = 0.0) -> Tree:
+        """A tree that is one leaf."""
+        arrays = {name: np.zeros(1, dtype) for name, dtype in _DTYPES.items()}
+        for name in ("feature", "threshold", "categories", "left", "right"):
+            arrays[name][:] = LEAF
+        arrays["category_sets"] = np.zeros((0, _WORDS), np.uint32)
+        arrays["value"][:] = value
+        return cls(**arrays)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Lists of plain numbers, ready for JSON; floats round-trip exactly."""
+        return {name: getattr(self, name).tolist() for name in _DTYPES}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Tree:
+        """Read back what `to_dict` wrote."""
+        arrays = {name: np.array(data[name], dtype) for name, dtype in _DTYPES.items()}
+        arrays["category_sets"] = arrays["category_sets"].reshape(-1, _WORDS)
+        return cls(**arrays)
+
+
+_DTYPES: dict[str, type[np.generic]] = {
+    "feature": np.int32,
+    "threshold": np.int32,
+    "missing_left": np.bool_,
+    "categories": np.int32,
+    "category_sets": np.uint32,
+    "missing_bin": np.int32,
+    "left": np.int32,
+    "right": np.int32,
+    "value": np.float64,
+    "gain": np.float64,
+    "cover": np.float64,
+    "hessian": np.float64,
+}
+
+
+def pack_set(table: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """256 flags as eight 32-bit words, bin 0 in the lowest bit of the first.
+
+    Examples
+    --------
+    >>> table = np.zeros(256, np.uint8); table[[0, 33]] = 1
+    >>> pack_set(table)[:2].tolist()
+    [1, 2]
+    """
+    return np.packbits(table, bitorder="little").view("<u4").astype(np.uint32)
+
+
+def unpack_set(words: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    """The inverse of `pack_set`."""
+    bits = (words[:, None] >> np.arange(32, dtype=np.uint32)) & np.uint32(1)
+    return bits.reshape(TABLE).astype(bool)

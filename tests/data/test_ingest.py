@@ -1,0 +1,322 @@
+"""Ingest: every kind of table gives the same columns, and bad input an error that names it."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy import sparse
+
+from mvsboost.data import CategoricalColumn, Columns, ColumnTypeError, NumericColumn, ingest
+from mvsboost.errors import DataError, ParameterError
+
+RAW = {
+    "size": [1.5, None, -2.0, 0.0],
+    "count": [3, 1, None, 2],
+    "flag": [True, False, True, True],
+    "city": ["Oslo", "Bergen", None, "Oslo"],
+}
+
+
+def assert_same(a: Columns, b: Columns) -> None:
+    assert a.names == b.names
+    for x, y in zip(a.columns, b.columns, strict=True):
+        assert type(x) is type(y)
+        if isinstance(x, CategoricalColumn):
+            assert x.categories == y.categories
+            np.testing.assert_array_equal(x.codes, y.codes)
+        else:
+            np.testing.assert_array_equal(x.values, y.values)
+
+
+def pandas_nullable() -> pd.DataFrame:
+    frame = pd.DataFrame({"size": RAW["size"]}, dtype="Float64")
+    frame["count"] = pd.array(RAW["count"], dtype="Int64")
+    frame["flag"] = pd.array(RAW["flag"], dtype="boolean")
+    frame["city"] = pd.Categorical(RAW["city"], categories=["Oslo", "Nowhere", "Bergen"])
+    return frame
+
+
+def arrow_dictionary() -> pa.Table:
+    columns = {name: pa.array(values) for name, values in RAW.items()}
+    return pa.table({**columns, "city": columns["city"].dictionary_encode()})
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pd.DataFrame(RAW),
+        pd.DataFrame(RAW).astype({"city": object}),
+        pandas_nullable(),
+        pd.DataFrame(RAW).astype({"city": "category"}),
+        pl.DataFrame(RAW),
+        pl.DataFrame(RAW).with_columns(pl.col("city").cast(pl.Categorical)),
+        pl.DataFrame(RAW).with_columns(pl.col("city").cast(pl.Enum(["Oslo", "x", "Bergen"]))),
+        pa.table(RAW),
+        arrow_dictionary(),
+        {name: pd.Series(values) for name, values in RAW.items()},
+        {name: np.array(values, dtype=object) for name, values in RAW.items()},
+    ],
+    ids=lambda table: type(table).__module__.split(".")[0],
+)
+def test_every_table_gives_the_same_columns(table: object) -> None:
+    expected = ingest(RAW)
+    assert [type(c) for c in expected.columns] == [NumericColumn] * 3 + [CategoricalColumn]
+    assert_same(ingest(table), expected)
+
+
+def test_rows_and_object_arrays_have_columns_without_names() -> None:
+    rows = list(zip(*RAW.values(), strict=True))
+    expected = Columns(ingest(RAW).columns, None)
+    assert_same(ingest([list(row) for row in rows]), expected)
+    assert_same(ingest(np.array(rows, dtype=object)), expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_floats_are_views_of_the_array(dtype: type) -> None:
+    matrix = np.array([[1, np.nan], [3, 4]], dtype)
+    for j, column in enumerate(ingest(matrix).columns):
+        assert column.values.dtype == dtype
+        assert np.shares_memory(column.values, matrix)
+        np.testing.assert_array_equal(column.values, matrix[:, j])
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pd.DataFrame({"x": np.array([1, np.nan], np.float32)}),
+        pl.DataFrame({"x": [1.0, None]}, schema={"x": pl.Float32}),
+        pa.table({"x": pa.array([1.0, None], pa.float32())}),
+    ],
+    ids=["pandas", "polars", "arrow"],
+)
+def test_float32_frames_stay_float32(frame: object) -> None:
+    values = ingest(frame).columns[0].values
+    assert values.dtype == np.float32
+    np.testing.assert_array_equal(values, np.array([1, np.nan], np.float32))
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint64, np.float16, object])
+def test_other_numbers_become_floats(dtype: type) -> None:
+    column = ingest(np.array([[0], [1]]).astype(dtype)).columns[0]
+    assert column.values.dtype == (np.float32 if dtype is np.float16 else np.float64)
+    assert column.values.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("form", [sparse.csr_matrix, sparse.csc_array, sparse.coo_matrix])
+def test_sparse_is_its_dense_self(form: type) -> None:
+    dense = np.random.default_rng(0).integers(0, 3, (20, 70)).astype(np.float32)
+    columns = ingest(form(dense))
+    assert columns.columns[0].values.dtype == np.float32
+    assert_same(columns, ingest(dense))
+
+
+def test_a_masked_array_has_missing_values() -> None:
+    masked = np.ma.masked_array([[1, 2], [3, 4]], mask=[[False, True], [False, False]])
+    np.testing.assert_array_equal(ingest(masked).columns[1].values, [np.nan, 4])
+
+
+def test_times_are_microseconds_from_every_source() -> None:
+    moments = [datetime(1970, 1, 1, 0, 0, 1), None]
+    spans = [timedelta(milliseconds=2), None]
+    days = [date(1970, 1, 2), None]
+    raw = {"at": moments, "span": spans, "day": days}
+    numpy = {
+        "at": np.array(moments, "datetime64[s]"),
+        "span": np.array(spans, "timedelta64[ms]"),
+        "day": np.array(days, "datetime64[D]"),
+    }
+    expected = [[1e6, np.nan], [2e3, np.nan], [86400e6, np.nan]]
+    for table in (pl.DataFrame(raw), pa.table(raw), numpy, pd.DataFrame(numpy)):
+        read = ingest(table)
+        np.testing.assert_array_equal([c.values for c in read.columns], expected)
+
+
+def test_decimals_are_numbers() -> None:
+    raw = {"x": [Decimal("1.5"), None]}
+    for table in (raw, pa.table(raw)):
+        np.testing.assert_array_equal(ingest(table).columns[0].values, [1.5, np.nan])
+
+
+def test_frames_with_numbered_columns_have_no_names() -> None:
+    assert ingest(pd.DataFrame(np.zeros((2, 2)))).names is None
+
+
+def test_every_missing_marker_is_missing() -> None:
+    text = ingest({"x": ["a", None, float("nan"), pd.NA, pd.NaT]}).columns[0]
+    assert text.codes.tolist() == [0, -1, -1, -1, -1]
+    numbers = ingest({"x": [1, None, float("nan"), pd.NA]}).columns[0]
+    np.testing.assert_array_equal(numbers.values, [1, np.nan, np.nan, np.nan])
+
+
+# --- categorical_features -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [["b", "c"], [1, 2], np.array([1, 2]), [False, True, True], np.array([False, True, True])],
+    ids=repr,
+)
+def test_chosen_columns_are_categorical_by_their_values(chosen: object) -> None:
+    table = {"a": [1, 2, 3], "b": [7, 5, 7], "c": ["x", "y", "x"]}
+    a, b, c = ingest(table, categorical_features=chosen).columns
+    assert isinstance(a, NumericColumn)
+    assert (b.codes.tolist(), b.categories) == ([1, 0, 1], (5.0, 7.0))
+    assert c.categories == ("x", "y")
+
+
+def test_a_numeric_category_may_be_missing() -> None:
+    column = ingest(np.array([[2.0], [np.nan], [2.0]]), categorical_features=[0]).columns[0]
+    assert (column.codes.tolist(), column.categories) == ([0, -1, 0], (2.0,))
+
+
+def test_pandas_categories_may_be_numbers() -> None:
+    column = ingest(pd.DataFrame({"x": pd.Categorical([3, 1, None])})).columns[0]
+    assert (column.codes.tolist(), column.categories) == ([1, 0, -1], (1.0, 3.0))
+
+
+@pytest.mark.parametrize("chosen", [None, ["a"], []])
+def test_text_left_out_is_an_error(chosen: object) -> None:
+    with pytest.raises(DataError, match=r"'city' holds text.*categorical_features='auto'"):
+        ingest({"a": [1, 2], "city": ["x", "y"]}, categorical_features=chosen)
+
+
+def test_text_without_a_value_may_be_left_out() -> None:
+    frame = pl.DataFrame({"a": [None, None]}, schema={"a": pl.String})
+    assert isinstance(ingest(frame).columns[0], CategoricalColumn)
+    assert np.isnan(ingest(frame, categorical_features=None).columns[0].values).all()
+
+
+@pytest.mark.parametrize("chosen", ["yes", [0, "a"], [1.5], [3], [-1], [True], ["z"]], ids=repr)
+def test_impossible_choices_name_the_parameter(chosen: object) -> None:
+    with pytest.raises(ParameterError, match="categorical_features must be"):
+        ingest({"a": [1], "b": [2]}, categorical_features=chosen)
+
+
+def test_names_need_a_table_with_names() -> None:
+    with pytest.raises(ParameterError, match="no names"):
+        ingest(np.zeros((2, 2)), categorical_features=["a"])
+
+
+# --- bad input ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.zeros((2, 2), complex),
+        np.array([[1 + 2j, "a"]], dtype=object),
+        {"a": np.zeros(2, complex)},
+        sparse.csr_matrix(np.ones((2, 2), complex)),
+    ],
+    ids=["array", "objects", "dict", "sparse"],
+)
+def test_complex_numbers(X: object) -> None:
+    with pytest.raises(DataError, match="Complex data not supported"):
+        ingest(X)
+
+
+def test_odd_objects_name_column_type_and_row() -> None:
+    X = np.array([[1.0, 2.0], [3.0, {"foo": "bar"}]], dtype=object)
+    with pytest.raises(TypeError, match=r"argument must be .* string.* number") as caught:
+        ingest(X)
+    assert isinstance(caught.value, DataError)
+    for part in ("'f1'", "dict", "row 1"):
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "X",
+    [{"a": [b"x"]}, {"a": np.array([b"x"])}, pl.DataFrame({"a": [[1, 2]]}), {"a": [date.today()]}],
+    ids=["bytes", "byte array", "lists", "dates"],
+)
+def test_other_odd_values(X: object) -> None:
+    with pytest.raises(ColumnTypeError, match="'a'"):
+        ingest(X)
+
+
+def test_text_mixed_with_numbers() -> None:
+    with pytest.raises(ColumnTypeError, match=r"'a' mixes text and numbers: row 2 holds 3"):
+        ingest({"a": ["x", float("nan"), 3]})
+
+
+@pytest.mark.parametrize("bad", [np.inf, -np.inf])
+@pytest.mark.parametrize("form", [np.array, sparse.csr_matrix, pd.DataFrame, pl.DataFrame])
+def test_infinity(form: type, bad: float) -> None:
+    X = form(np.array([[1.0, 2.0], [3.0, bad]]))
+    with pytest.raises(DataError, match=r"infinity.*'(f1|column_1)', row 1"):
+        ingest(X)
+
+
+def test_an_integer_beyond_floats() -> None:
+    with pytest.raises(DataError, match="'a' holds an integer too large"):
+        ingest({"a": [10**400]})
+
+
+@pytest.mark.parametrize("X", [np.zeros(3), np.float64(1), np.zeros((2, 2, 2)), pd.Series([1.0])])
+def test_wrong_dimensions(X: object) -> None:
+    with pytest.raises(DataError, match=r"Expected 2D array.*Reshape your data"):
+        ingest(X)
+
+
+@pytest.mark.parametrize(
+    "X", [np.zeros((0, 3)), pd.DataFrame({"a": []}), {"a": []}, sparse.csr_matrix((0, 3))]
+)
+def test_no_rows(X: object) -> None:
+    with pytest.raises(DataError, match=r"0 sample\(s\) \(shape=\(0, \d\)\) while a minimum of 1"):
+        ingest(X)
+
+
+@pytest.mark.parametrize("X", [np.zeros((12, 0)), pd.DataFrame(index=range(12)), {}])
+def test_no_columns(X: object) -> None:
+    with pytest.raises(DataError, match=r"0 feature\(s\) \(shape=\(\d*, 0\)\) while a minimum"):
+        ingest(X)
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        pd.DataFrame(np.zeros((2, 3)), columns=["age", "b", "age"]),
+        pa.Table.from_arrays([pa.array([1])] * 2, names=["age", "age"]),
+    ],
+    ids=["pandas", "arrow"],
+)
+def test_duplicate_names(X: object) -> None:
+    with pytest.raises(DataError, match=r"(?s)Duplicate column names.*age"):
+        ingest(X)
+
+
+def test_names_of_mixed_types() -> None:
+    with pytest.raises(DataError, match="all be strings, got 1 of type int"):
+        ingest(pd.DataFrame({"a": [1], 1: [2]}))
+
+
+def test_unequal_columns_and_rows() -> None:
+    with pytest.raises(DataError, match="'a' has 2 rows, 'b' has 1"):
+        ingest({"a": [1, 2], "b": [1]})
+    with pytest.raises(DataError, match="Rows of X differ"):
+        ingest([[1, 2], [3]])
+    with pytest.raises(DataError, match="'a' must be one-dimensional"):
+        ingest({"a": np.zeros((2, 2))})
+    with pytest.raises(DataError, match="Keys of a dict"):
+        ingest({0: [1]})
+
+
+def test_a_dict_may_hold_any_array_like() -> None:
+    column = ingest({"a": memoryview(np.array([1.0, 2.0]))}).columns[0]
+    assert column.values.tolist() == [1.0, 2.0]
+
+
+def test_lazy_tables_ask_to_be_collected() -> None:
+    with pytest.raises(DataError, match=r"collect\(\)"):
+        ingest(pl.LazyFrame({"a": [1]}))
+
+
+def test_a_one_dimensional_sparse_array() -> None:
+    with pytest.raises(DataError, match="2D sparse"):
+        ingest(sparse.coo_array(np.array([1.0, 0.0])))

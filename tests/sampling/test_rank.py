@@ -1,0 +1,64 @@
+"""Exact ranks from counts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mvsboost.backends.composite import CompositeBackend
+from mvsboost.backends.protocol import RankKey, Score, ScoreRule, score_key
+from mvsboost.errors import ParameterError
+from mvsboost.sampling import cut_largest, cut_smallest
+from mvsboost.testing import GradientRows
+
+KEY = np.uint64(0x123456789ABCDEF)
+IDS = np.arange(500, dtype=np.uint64)
+
+
+@given(st.integers(1, 500))
+@settings(max_examples=20, deadline=None)
+def test_kth_random_key(k):
+    rows = GradientRows(np.ones(500), np.ones(500))
+    keys = np.sort(RankKey(KEY).values(None, IDS))
+    assert cut_smallest(rows, RankKey(KEY), k) == keys[k - 1]
+    assert cut_largest(rows, RankKey(KEY), k) == keys[-k]
+
+
+@given(st.lists(st.sampled_from([0.0, 0.5, 1.0, 3.0]), min_size=2, max_size=60), st.data())
+@settings(max_examples=30, deadline=None)
+def test_kth_score_key_with_ties(scores, data):
+    k = data.draw(st.integers(1, len(scores)))
+    rows = GradientRows(scores, np.zeros(len(scores)))
+    rows.score_rows(ScoreRule(Score.ABS_GRADIENT))
+    keys = score_key(KEY, np.array(scores, np.float32), IDS[: len(scores)])
+    cut = cut_largest(rows, RankKey(KEY, by_score=True), k)
+    assert (keys >= cut).sum() == k
+    assert np.array(scores)[keys >= cut].min() >= np.array(scores)[keys < cut].max(initial=0.0)
+
+
+def test_rows_over_the_cut_are_left_out():
+    scores = np.arange(500, dtype=np.float32)
+    rows = GradientRows(scores, np.zeros(500))
+    rows.score_rows(ScoreRule(Score.ABS_GRADIENT))
+    top = cut_largest(rows, RankKey(KEY, by_score=True), 100)
+    rest = RankKey(np.uint64(77), only_below=(KEY, top))
+    expected = np.sort(RankKey(np.uint64(77)).values(None, IDS[:400]))
+    assert cut_smallest(rows, rest, 400) == expected[-1]
+    assert cut_smallest(rows, rest, 10) == expected[9]
+
+
+def test_parts_do_not_matter():
+    whole = GradientRows(np.ones(500), np.ones(500))
+    parts = CompositeBackend(
+        [GradientRows(np.ones(200), np.ones(200)), GradientRows(np.ones(300), np.ones(300), 200)]
+    )
+    assert cut_smallest(whole, RankKey(KEY), 123) == cut_smallest(parts, RankKey(KEY), 123)
+
+
+@pytest.mark.parametrize("k", [0, 501])
+def test_rank_outside_the_rows_is_an_error(k):
+    rows = GradientRows(np.ones(500), np.ones(500))
+    with pytest.raises(ParameterError, match="from 1 to 500"):
+        cut_smallest(rows, RankKey(KEY), k)
