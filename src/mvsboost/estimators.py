@@ -433,12 +433,10 @@ class MVSClassifier(ClassifierMixin, _MVSEstimator):  # type: ignore[misc]
                 self.class_weight,
                 "None, 'balanced' or a mapping from class to weight",
             )
-        if not hasattr(self, "_class_factors"):
-            labels = self.classes_[target.astype(int)]
-            self._class_factors = compute_class_weight(
-                self.class_weight, classes=self.classes_, y=labels
-            )
-        factors = self._class_factors[target.astype(int)]
+        codes = target.astype(int)
+        factors = compute_class_weight(
+            self.class_weight, classes=self.classes_, y=self.classes_[codes]
+        )[codes]
         return factors if weight is None else factors * weight
 
     def _labels(self) -> dict[str, Any]:
@@ -612,7 +610,8 @@ def _is_auto(value: Any) -> bool:
 def _vector(y: Any) -> NDArray[Any]:
     if y is None:
         raise DataError("training requires y to be passed, but the target y is None")
-    return column_or_1d(np.asarray(y), warn=True)
+    vector: NDArray[Any] = column_or_1d(np.asarray(y), warn=True)
+    return vector
 
 
 def _numbers(y: NDArray[Any]) -> NDArray[np.float64]:

@@ -140,6 +140,20 @@ class Packing:
         words[:, 1] = (h << HALF) + w
         return words
 
+    def unpack_all(
+        self, words: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Gradients, hessians and weights of many word pairs, (n, 2)."""
+        return (
+            (words[:, 0] >> self.count_bits) / self.gradient_scale,
+            (words[:, 1] >> HALF) / self.hessian_scale,
+            (words[:, 1] & _WEIGHT_MASK) / self.weight_scale,
+        )
+
+    def units(self) -> NDArray[np.float64]:
+        """Real value of one step of the gradient, the hessian and the weight."""
+        return 1.0 / np.array([self.gradient_scale, self.hessian_scale, self.weight_scale])
+
     def unpack(self, words: Any) -> Sums:
         """Read the four sums back from one word pair."""
         first, second = int(words[0]), int(words[1])

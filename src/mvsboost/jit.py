@@ -25,6 +25,15 @@ def kernel(function: F) -> F:
     return cast(F, compiled)
 
 
+def twice(function: F) -> tuple[F, F]:
+    """The same function for Python to call, and for kernels to call; each compiled at need."""
+    return kernel(function), inlined(function)
+
+
 def inlined(function: F) -> F:
-    """Compile a small scalar function that kernels call; LLVM inlines it."""
-    return cast(F, numba.njit(error_model="numpy")(function))
+    """Compile a small function that only kernels call; LLVM inlines it.
+
+    It gets no entry points for Python or C, which would be a third of its compilation.
+    """
+    options: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return cast(F, numba.njit(error_model="numpy", **options)(function))

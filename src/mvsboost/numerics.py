@@ -64,7 +64,7 @@ def exp(x: Any) -> Any:
 
 
 def log(x: Any) -> Any:
-    """Natural logarithm of positive float64 arrays or scalars; error below 2 ulp.
+    """Natural logarithm of positive float64 arrays or scalars; error below 3 ulp.
 
     Values under the smallest normal number are taken as that number.
 

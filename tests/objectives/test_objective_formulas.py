@@ -156,7 +156,8 @@ def test_certain_predictions_keep_finite_losses_and_positive_hessians(score: flo
         scores = np.zeros((objective.n_outputs, 2))
         scores[-1] = score
         g, h = objective.gradients(target, scores)
-        assert np.all(np.isfinite(g)) and np.all(h >= 1e-16)
+        assert np.all(np.isfinite(g))
+        assert np.all(h >= 1e-16)
         wrong = 0 if score > 0 else 1
         assert objective.loss(target, scores)[wrong] == pytest.approx(abs(score), rel=1e-12)
         assert objective.loss(target, scores)[1 - wrong] == pytest.approx(0.0, abs=1e-12)

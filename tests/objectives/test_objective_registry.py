@@ -45,7 +45,8 @@ def test_by_name(name: str, kind: type[Objective]) -> None:
 def test_classes_choose_between_logistic_and_softmax() -> None:
     assert isinstance(make_objective("log_loss", n_classes=2), Logistic)
     three = make_objective("log_loss", n_classes=3)
-    assert isinstance(three, Softmax) and three.n_outputs == 3
+    assert isinstance(three, Softmax)
+    assert three.n_outputs == 3
     assert make_objective("softmax", n_classes=2).n_outputs == 2
     with pytest.raises(ParameterError, match="n_classes must be given for objective 'softmax'"):
         make_objective("softmax")

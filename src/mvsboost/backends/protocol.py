@@ -32,6 +32,8 @@ __all__ = [
     "DrawSummary",
     "Given",
     "GradientRange",
+    "GrownNodes",
+    "GrowsWholeTrees",
     "Moments",
     "NodeSplit",
     "Poisson",
@@ -45,6 +47,7 @@ __all__ = [
     "Smallest",
     "TopAndRest",
     "TreeArrays",
+    "TreeRequest",
     "feature_offsets",
     "residual_key",
     "residual_of_key",
@@ -450,6 +453,75 @@ class NodeSplit:
         assert self.goes_left.dtype == BIN
 
 
+@dataclass(frozen=True)
+class TreeRequest:
+    """Everything that determines how a tree grows on the rows of `Backend.begin_tree`.
+
+    Attributes
+    ----------
+    features : int64 array
+        Features the tree may use; `categorical` and `monotone` speak of these.
+    categorical : bool array
+    monotone : int8 array
+        +1 where the score must not fall with the feature, -1 where it must not rise.
+    sample : Packing
+        Scales of the sample's words.
+    everything : Packing or None
+        Scales of all rows' words; given exactly where there is a second look.
+    max_leaves : int or None
+        Best-first growth up to this many leaves; None grows level by level.
+    max_depth : int or None
+    min_weight, min_hessian : float
+        What both sides of a split must have, by the words that decide.
+    min_count : int
+        Sampled rows that both sides must have where the sample decides or proposes.
+    l2, min_gain : float
+    second_look : int
+        Features the sample proposes for all rows to decide on.
+    """
+
+    features: NDArray[np.int64]
+    categorical: NDArray[np.bool_]
+    monotone: NDArray[np.int8]
+    sample: Packing
+    everything: Packing | None
+    max_leaves: int | None
+    max_depth: int | None
+    min_weight: float
+    min_hessian: float
+    min_count: int
+    l2: float
+    min_gain: float
+    second_look: int
+
+
+@dataclass(frozen=True)
+class GrownNodes:
+    """The nodes of a grown tree, the root first, children in pairs after their parent.
+
+    Attributes
+    ----------
+    feature, threshold, left, right : int32 array
+        -1 at leaves; `threshold` is -1 for categorical tests as well.
+    goes_left : uint8 array of shape (n_nodes, 256)
+    gain, lower, upper : float64 array
+        Gain of the split, and the bounds monotone constraints put on the value.
+    sample, everything : int64 array of shape (n_nodes, 2)
+        Packed words of the sample's rows and of all rows; the latter only with a second look.
+    """
+
+    feature: NDArray[np.int32]
+    threshold: NDArray[np.int32]
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    goes_left: NDArray[np.uint8]
+    gain: NDArray[np.float64]
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    sample: NDArray[np.int64]
+    everything: NDArray[np.int64] | None
+
+
 DIGIT_BITS = 8
 """Bits of a residual's key that one call of `Backend.residual_counts` resolves."""
 
@@ -472,7 +544,7 @@ def feature_offsets(n_bins: NDArray[np.int64], features: NDArray[np.int64]) -> N
     return np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
 
 
-# --- the protocol ----------------------------------------------------------------------------------
+# --- the protocol --------------------------------------------------------------------------------
 
 
 @runtime_checkable
@@ -565,3 +637,11 @@ class Backend(Protocol):
 
     def scores(self) -> NDArray[np.float64]:
         """Bring back the scores, (n_outputs, n_rows)."""
+
+
+@runtime_checkable
+class GrowsWholeTrees(Protocol):
+    """A backend that may grow a tree in one call where that is quicker than verb by verb."""
+
+    def grow_whole_tree(self, request: TreeRequest) -> GrownNodes | None:
+        """The tree that histograms and partitions in turn would give; None to have it so."""

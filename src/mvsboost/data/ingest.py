@@ -69,14 +69,14 @@ def _read(X: Any) -> Columns:
         return X
     if isinstance(X, np.ndarray):
         return _read_array(X)
+    # nobody can hold a sparse matrix without having imported the module; one kind is a dict
+    sparse = sys.modules.get("scipy.sparse")
+    if sparse is not None and sparse.issparse(X):
+        return _read_sparse(X)
     if isinstance(X, Mapping):
         return _read_mapping(X)
     if isinstance(X, (list, tuple)):
         return _read_array(_array_from_rows(X))
-    # nobody can hold a sparse matrix without having imported the module
-    sparse = sys.modules.get("scipy.sparse")
-    if sparse is not None and sparse.issparse(X):
-        return _read_sparse(X)
     return _read_frame(X)
 
 

@@ -16,8 +16,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from mvsboost.backends.protocol import Backend, NodeSplit, RowSet
-from mvsboost.dtypes import NODE
+from mvsboost.backends.protocol import (
+    Backend,
+    GrownNodes,
+    GrowsWholeTrees,
+    NodeSplit,
+    RowSet,
+    TreeRequest,
+)
+from mvsboost.dtypes import BIN, NODE, TABLE
 from mvsboost.fixedpoint import Packing
 from mvsboost.trees.splitting import FeatureTable, Limits, Split, SplitSearch
 from mvsboost.trees.tree import LEAF, Tree, pack_set
@@ -55,228 +62,27 @@ class TreeParams:
     second_look: int = 0
 
 
-@dataclass
-class Node:
-    """A node while the tree grows. Words are packed sums; see `fixedpoint`."""
-
-    id: int
-    depth: int
-    sample: NDArray[np.int64]
-    everything: NDArray[np.int64] | None = None
-    lower: float = -np.inf
-    upper: float = np.inf
-    histogram: NDArray[np.int64] | None = None
-    split: Split | None = None
-    sample_left: NDArray[np.int64] | None = None
-
-
 @dataclass(frozen=True)
 class GrownTree:
     """The structure of a tree and the sums of its nodes, before leaves have values."""
 
     structure: Tree
-    nodes: list[Node]
+    nodes: GrownNodes
     sample_packing: Packing
-    packing: Packing
-    """Packing of the words that decided: all rows under a second look, else the sample."""
+    exact_packing: Packing | None
 
     @property
     def saw_all_rows(self) -> bool:
         """Whether the nodes hold sums of all rows, as they do under a second look."""
-        return self.nodes[0].everything is not None
+        return self.exact_packing is not None
 
-
-@dataclass
-class _Grower:
-    backend: Backend
-    table: FeatureTable
-    features: NDArray[np.int64]
-    params: TreeParams
-    sample_packing: Packing
-    exact_packing: Packing | None
-    nodes: list[Node] = field(default_factory=list)
-    split_nodes: list[tuple[Node, int]] = field(default_factory=list)
-    """Inner nodes, each with the number of its left child; the right one follows it."""
-    n_leaves: int = 1
-
-    @property
-    def packing(self) -> Packing:
-        return self.exact_packing or self.sample_packing
-
-    def words(self, node: Node) -> NDArray[np.int64]:
-        """The words that decide at a node."""
-        return node.sample if node.everything is None else node.everything
-
-    def limits(self, node: Node, second: bool) -> Limits:
-        p = self.params
-        # all rows need no floor on how many of them were sampled
-        min_count = 1 if second else p.min_sampled
-        return Limits(
-            p.l2, p.min_samples_leaf, p.min_child_weight, min_count, node.lower, node.upper
-        )
-
-    # --- the loop -----------------------------------------------------------------------------
-
-    def grow(self) -> None:
-        root = self._root()
-        self._find_splits([root])
-        frontier = _Frontier(self.params)
-        frontier.push([root])
-        while batch := frontier.pop(self._leaves_left()):
-            families = self._split(batch)
-            if self._leaves_left() > 0:
-                frontier.push(self._evaluate(families))
-
-    def _leaves_left(self) -> int:
-        limit = self.params.max_leaves
-        return np.iinfo(np.int64).max if limit is None else limit - self.n_leaves
-
-    def _root(self) -> Node:
-        histogram = self.backend.histograms(RowSet.SAMPLE, [0], self.features)[0]
-        root = Node(id=0, depth=0, sample=self._total(histogram), histogram=histogram)
-        if self.exact_packing is not None:
-            one = self.backend.histograms(RowSet.ALL, [0], self.features[:1])[0]
-            root.everything = self._total(one)
-        self.nodes.append(root)
-        return root
-
-    def _total(self, histogram: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Words of a node: every feature's bins add up to them, the first one's do here."""
-        first = int(self.table.n_bins[self.features[0]]) + 1
-        total: NDArray[np.int64] = histogram[:first].sum(axis=0)
-        return total
-
-    # --- splitting ----------------------------------------------------------------------------
-
-    def _split(self, batch: list[Node]) -> list[tuple[Node, Node, Node]]:
-        """Split the nodes of a batch; each with its left and right child."""
-        families: list[tuple[Node, Node, Node]] = []
-        splits: list[NodeSplit] = []
-        for node in batch:
-            assert node.split is not None
-            left, right = self._children(node, node.split)
-            families.append((node, left, right))
-            splits.append(
-                NodeSplit(node.id, left.id, right.id, node.split.feature, node.split.goes_left)
-            )
-        self.backend.partition(RowSet.SAMPLE, splits)
-        if self.exact_packing is not None:
-            self.backend.partition(RowSet.ALL, splits)
-        self.n_leaves += len(batch)
-        return families
-
-    def _children(self, node: Node, split: Split) -> tuple[Node, Node]:
-        assert node.sample_left is not None
-        first, depth = len(self.nodes), node.depth + 1
-        left = Node(first, depth, node.sample_left, lower=node.lower, upper=node.upper)
-        rest = node.sample - node.sample_left
-        right = Node(first + 1, depth, rest, lower=node.lower, upper=node.upper)
-        if node.everything is not None:
-            left.everything, right.everything = split.left, node.everything - split.left
-        sign = self.table.monotone[split.feature]
-        if sign != 0:
-            middle = (self._value(left) + self._value(right)) / 2
-            low, high = (left, right) if sign > 0 else (right, left)
-            low.upper = high.lower = middle
-        self.nodes += [left, right]
-        self.split_nodes.append((node, first))
-        return left, right
-
-    def _value(self, node: Node) -> float:
-        sums = self.packing.unpack(self.words(node))
-        value = -sums.gradient / max(sums.hessian + self.params.l2, 1e-300)
-        return min(max(value, node.lower), node.upper)
-
-    # --- evaluating ---------------------------------------------------------------------------
-
-    def _evaluate(self, families: list[tuple[Node, Node, Node]]) -> list[Node]:
-        """Find the best splits of the children worth splitting; returns those children."""
-        alive = [f for f in families if self._splittable(f[1]) or self._splittable(f[2])]
-        smaller = [min(left, right, key=self._sampled) for _, left, right in alive]
-        if alive:
-            ids = [node.id for node in smaller]
-            histograms = self.backend.histograms(RowSet.SAMPLE, ids, self.features)
-            for (parent, left, right), one, own in zip(alive, smaller, histograms, strict=True):
-                assert parent.histogram is not None
-                other = right if one is left else left
-                one.histogram, other.histogram = own, parent.histogram - own
-        for parent, _, _ in families:
-            parent.histogram = None
-        children = [child for _, *pair in alive for child in pair if self._splittable(child)]
-        self._find_splits(children)
-        return children
-
-    def _sampled(self, node: Node) -> int:
-        return self.sample_packing.unpack(node.sample).count
-
-    def _splittable(self, node: Node) -> bool:
-        depth = self.params.max_depth
-        if depth is not None and node.depth >= depth:
-            return False
-        sums = self.packing.unpack(self.words(node))
-        return sums.weight >= 2 * self.params.min_samples_leaf and self._sampled(node) >= 2
-
-    def _find_splits(self, nodes: list[Node]) -> None:
-        if self.exact_packing is None:
-            for node in nodes:
-                node.split = self._search(node).best(self.params.min_gain)
-                node.sample_left = None if node.split is None else node.split.left
-        else:
-            self._second_look(nodes)
-
-    def _search(self, node: Node) -> SplitSearch:
-        assert node.histogram is not None
-        return SplitSearch(
-            self.table,
-            self.features,
-            node.histogram,
-            node.sample,
-            self.sample_packing,
-            self.limits(node, second=False),
-        )
-
-    def _second_look(self, nodes: list[Node]) -> None:
-        """The sample proposes, all rows decide."""
-        assert self.exact_packing is not None
-        looks = [(node, self._search(node)) for node in nodes]
-        proposals = [(node, s, s.ranked(self.params.second_look)) for node, s in looks]
-        proposals = [(node, s, features) for node, s, features in proposals if len(features)]
-        if not proposals:
-            return
-        ids = [node.id for node, _, _ in proposals]
-        chosen = np.stack([features for _, _, features in proposals])
-        histograms = self.backend.histograms(RowSet.ALL, ids, chosen)
-        for (node, proposal, features), histogram in zip(proposals, histograms, strict=True):
-            assert node.everything is not None
-            limits = self.limits(node, second=True)
-            search = SplitSearch(
-                self.table, features, histogram, node.everything, self.exact_packing, limits
-            )
-            node.split = search.best(self.params.min_gain)
-            node.sample_left = None if node.split is None else proposal.words_left(node.split)
-
-
-class _Frontier:
-    """Nodes that can be split, and the policy that pops them."""
-
-    def __init__(self, params: TreeParams) -> None:
-        self._best_first = params.max_leaves is not None
-        self._heap: list[tuple[float, int, Node]] = []
-
-    def push(self, nodes: list[Node]) -> None:
-        for node in nodes:
-            if node.split is not None:
-                heapq.heappush(self._heap, (-node.split.gain, node.id, node))
-
-    def pop(self, leaves_left: int) -> list[Node]:
-        """The next nodes to split, at most `leaves_left`."""
-        if not self._heap or leaves_left <= 0:
-            return []
-        if self._best_first:
-            return [heapq.heappop(self._heap)[2]]
-        level = sorted((node for _, _, node in self._heap), key=lambda node: node.id)
-        self._heap = []
-        return level
+    def sums(
+        self, *, sample: bool
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Gradient, hessian and weight of each node: of the sample, or of what decided."""
+        if sample or self.exact_packing is None or self.nodes.everything is None:
+            return self.sample_packing.unpack_all(self.nodes.sample)
+        return self.exact_packing.unpack_all(self.nodes.everything)
 
 
 def grow_tree(
@@ -301,42 +107,271 @@ def grow_tree(
     exact_packing : Packing, optional
         Scales of all rows' words; given exactly where there is a second look.
     """
-    grower = _Grower(backend, table, features, params, sample_packing, exact_packing)
-    grower.grow()
-    packing = grower.packing
-    return GrownTree(_structure(grower), grower.nodes, sample_packing, packing)
+    request = TreeRequest(
+        features=features,
+        categorical=table.categorical[features],
+        monotone=table.monotone[features],
+        sample=sample_packing,
+        everything=exact_packing,
+        max_leaves=params.max_leaves,
+        max_depth=params.max_depth,
+        min_weight=params.min_samples_leaf,
+        min_hessian=params.min_child_weight,
+        min_count=params.min_sampled,
+        l2=params.l2,
+        min_gain=params.min_gain,
+        second_look=params.second_look,
+    )
+    nodes = backend.grow_whole_tree(request) if isinstance(backend, GrowsWholeTrees) else None
+    if nodes is None:
+        nodes = _Grower(backend, table, request).grow()
+    return _with_structure(nodes, table, sample_packing, exact_packing)
 
 
-def _structure(grower: _Grower) -> Tree:
-    nodes, n = grower.nodes, len(grower.nodes)
-    feature = np.full(n, LEAF, NODE)
-    left, right = feature.copy(), feature.copy()
-    threshold, categories, missing_bin = feature.copy(), feature.copy(), np.zeros(n, NODE)
-    missing_left = np.zeros(n, bool)
-    gain = np.zeros(n)
-    sets: list[NDArray[np.uint32]] = []
-    for parent, first_child in grower.split_nodes:
-        split, i = parent.split, parent.id
-        assert split is not None
-        feature[i], gain[i] = split.feature, split.gain
-        left[i], right[i] = first_child, first_child + 1
-        missing_left[i], missing_bin[i] = split.missing_left, grower.table.n_bins[split.feature]
-        threshold[i] = split.threshold
-        if split.categorical:
-            categories[i] = len(sets)
-            sets.append(pack_set(split.goes_left))
-    sums = [grower.packing.unpack(grower.words(node)) for node in nodes]
-    return Tree(
-        feature=feature,
-        threshold=threshold,
+def _with_structure(
+    nodes: GrownNodes, table: FeatureTable, sample: Packing, exact: Packing | None
+) -> GrownTree:
+    """Give the nodes the form of a tree, its values still 0."""
+    inner = np.flatnonzero(nodes.feature != LEAF)
+    tested = nodes.feature[inner]
+    missing_bin = np.zeros(len(nodes.feature), NODE)
+    missing_bin[inner] = table.n_bins[tested]
+    missing_left = np.zeros(len(nodes.feature), bool)
+    missing_left[inner] = nodes.goes_left[inner, missing_bin[inner]] == 1
+    by_category = inner[table.categorical[tested]]
+    categories = np.full(len(nodes.feature), LEAF, NODE)
+    categories[by_category] = np.arange(len(by_category))
+    grown = GrownTree(Tree.single_leaf(), nodes, sample, exact)
+    _, hessian, cover = grown.sums(sample=False)
+    tree = Tree(
+        feature=nodes.feature,
+        threshold=nodes.threshold,
         missing_left=missing_left,
         categories=categories,
-        category_sets=np.array(sets, np.uint32).reshape(-1, 8),
+        category_sets=pack_set(nodes.goes_left[by_category].ravel()).reshape(-1, TABLE // 32),
         missing_bin=missing_bin,
-        left=left,
-        right=right,
-        value=np.zeros(n),
-        gain=gain,
-        cover=np.array([s.weight for s in sums]),
-        hessian=np.array([s.hessian for s in sums]),
+        left=nodes.left,
+        right=nodes.right,
+        value=np.zeros(len(nodes.feature)),
+        gain=nodes.gain,
+        cover=cover,
+        hessian=hessian,
     )
+    return GrownTree(tree, nodes, sample, exact)
+
+
+# --- growing verb by verb -----------------------------------------------------------------------
+
+
+@dataclass
+class _Node:
+    """A node while the tree grows. Words are packed sums; see `fixedpoint`."""
+
+    id: int
+    depth: int
+    sample: NDArray[np.int64]
+    everything: NDArray[np.int64] | None = None
+    lower: float = -np.inf
+    upper: float = np.inf
+    histogram: NDArray[np.int64] | None = None
+    split: Split | None = None
+    sample_left: NDArray[np.int64] | None = None
+    first_child: int = LEAF
+
+
+@dataclass
+class _Grower:
+    backend: Backend
+    table: FeatureTable
+    request: TreeRequest
+    nodes: list[_Node] = field(default_factory=list)
+    n_leaves: int = 1
+
+    def words(self, node: _Node) -> NDArray[np.int64]:
+        """The words that decide at a node."""
+        return node.sample if node.everything is None else node.everything
+
+    def limits(self, node: _Node, min_count: int) -> Limits:
+        r = self.request
+        return Limits(r.l2, r.min_weight, r.min_hessian, min_count, node.lower, node.upper)
+
+    def grow(self) -> GrownNodes:
+        root = self._root()
+        self._find_splits([root])
+        frontier = _Frontier(best_first=self.request.max_leaves is not None)
+        frontier.push([root])
+        while self._leaves_left() and (batch := frontier.pop()):
+            families = self._split(batch)
+            if self._leaves_left():
+                frontier.push(self._evaluate(families))
+        return self._result()
+
+    def _leaves_left(self) -> bool:
+        limit = self.request.max_leaves
+        return limit is None or self.n_leaves < limit
+
+    def _root(self) -> _Node:
+        features = self.request.features
+        histogram = self.backend.histograms(RowSet.SAMPLE, [0], features)[0]
+        root = _Node(id=0, depth=0, sample=self._total(histogram), histogram=histogram)
+        if self.request.everything is not None:
+            one = self.backend.histograms(RowSet.ALL, [0], features[:1])[0]
+            root.everything = self._total(one)
+        self.nodes.append(root)
+        return root
+
+    def _total(self, histogram: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Words of a node: every feature's bins add up to them, the first one's do here."""
+        first = int(self.table.n_bins[self.request.features[0]]) + 1
+        total: NDArray[np.int64] = histogram[:first].sum(axis=0)
+        return total
+
+    # --- splitting ----------------------------------------------------------------------------
+
+    def _split(self, batch: list[_Node]) -> list[tuple[_Node, _Node, _Node]]:
+        """Split the nodes of a batch; each with its left and right child."""
+        families: list[tuple[_Node, _Node, _Node]] = []
+        splits: list[NodeSplit] = []
+        for node in batch:
+            assert node.split is not None
+            left, right = self._children(node, node.split)
+            families.append((node, left, right))
+            splits.append(
+                NodeSplit(node.id, left.id, right.id, node.split.feature, node.split.goes_left)
+            )
+        self.backend.partition(RowSet.SAMPLE, splits)
+        if self.request.everything is not None:
+            self.backend.partition(RowSet.ALL, splits)
+        self.n_leaves += len(batch)
+        return families
+
+    def _children(self, node: _Node, split: Split) -> tuple[_Node, _Node]:
+        assert node.sample_left is not None
+        node.first_child, depth = len(self.nodes), node.depth + 1
+        left = _Node(node.first_child, depth, node.sample_left, None, node.lower, node.upper)
+        rest = node.sample - node.sample_left
+        right = _Node(node.first_child + 1, depth, rest, None, node.lower, node.upper)
+        if node.everything is not None:
+            left.everything, right.everything = split.left, node.everything - split.left
+        sign = self.table.monotone[split.feature]
+        if sign != 0:
+            middle = (self._value(left) + self._value(right)) / 2
+            low, high = (left, right) if sign > 0 else (right, left)
+            low.upper = high.lower = middle
+        self.nodes += [left, right]
+        return left, right
+
+    def _value(self, node: _Node) -> float:
+        packing = self.request.everything or self.request.sample
+        return self.limits(node, 1).value(packing.unpack(self.words(node)))
+
+    # --- evaluating ---------------------------------------------------------------------------
+
+    def _evaluate(self, families: list[tuple[_Node, _Node, _Node]]) -> list[_Node]:
+        """Find the best splits of the children worth splitting; returns those children."""
+        alive = [f for f in families if self._splittable(f[1]) or self._splittable(f[2])]
+        smaller = [min(left, right, key=self._sampled) for _, left, right in alive]
+        if alive:
+            ids = [node.id for node in smaller]
+            histograms = self.backend.histograms(RowSet.SAMPLE, ids, self.request.features)
+            for (parent, left, right), one, own in zip(alive, smaller, histograms, strict=True):
+                assert parent.histogram is not None
+                other = right if one is left else left
+                one.histogram, other.histogram = own, parent.histogram - own
+        for parent, _, _ in families:
+            parent.histogram = None
+        children = [child for _, *pair in alive for child in pair if self._splittable(child)]
+        self._find_splits(children)
+        return children
+
+    def _sampled(self, node: _Node) -> int:
+        return self.request.sample.unpack(node.sample).count
+
+    def _splittable(self, node: _Node) -> bool:
+        depth = self.request.max_depth
+        if depth is not None and node.depth >= depth:
+            return False
+        packing = self.request.everything or self.request.sample
+        weight = packing.unpack(self.words(node)).weight
+        return weight >= 2 * self.request.min_weight and self._sampled(node) >= 2
+
+    def _find_splits(self, nodes: list[_Node]) -> None:
+        if self.request.everything is not None:
+            self._second_look(nodes, self.request.everything)
+            return
+        for node in nodes:
+            node.split = self._search(node).best(self.request.min_gain)
+            node.sample_left = None if node.split is None else node.split.left
+
+    def _search(self, node: _Node) -> SplitSearch:
+        assert node.histogram is not None
+        limits = self.limits(node, self.request.min_count)
+        features, packing = self.request.features, self.request.sample
+        return SplitSearch(self.table, features, node.histogram, node.sample, packing, limits)
+
+    def _second_look(self, nodes: list[_Node], packing: Packing) -> None:
+        """The sample proposes, all rows decide."""
+        looks = [(node, self._search(node)) for node in nodes]
+        proposals = [(node, s, s.ranked(self.request.second_look)) for node, s in looks]
+        proposals = [(node, s, features) for node, s, features in proposals if len(features)]
+        if not proposals:
+            return
+        ids = [node.id for node, _, _ in proposals]
+        chosen = np.stack([features for _, _, features in proposals])
+        histograms = self.backend.histograms(RowSet.ALL, ids, chosen)
+        for (node, proposal, features), histogram in zip(proposals, histograms, strict=True):
+            assert node.everything is not None
+            # all rows need no floor on how many of them were sampled
+            limits = self.limits(node, min_count=1)
+            search = SplitSearch(self.table, features, histogram, node.everything, packing, limits)
+            node.split = search.best(self.request.min_gain)
+            node.sample_left = None if node.split is None else proposal.words_left(node.split)
+
+    def _result(self) -> GrownNodes:
+        n = len(self.nodes)
+        result = GrownNodes(
+            feature=np.full(n, LEAF, NODE),
+            threshold=np.full(n, LEAF, NODE),
+            left=np.full(n, LEAF, NODE),
+            right=np.full(n, LEAF, NODE),
+            goes_left=np.zeros((n, TABLE), BIN),
+            gain=np.zeros(n),
+            lower=np.array([node.lower for node in self.nodes]),
+            upper=np.array([node.upper for node in self.nodes]),
+            sample=np.array([node.sample for node in self.nodes]),
+            everything=(
+                None
+                if self.request.everything is None
+                else np.array([node.everything for node in self.nodes])
+            ),
+        )
+        for node in self.nodes:
+            if node.split is not None and node.first_child != LEAF:
+                i, split = node.id, node.split
+                result.feature[i], result.threshold[i] = split.feature, split.threshold
+                result.left[i], result.right[i] = node.first_child, node.first_child + 1
+                result.goes_left[i], result.gain[i] = split.goes_left, split.gain
+        return result
+
+
+class _Frontier:
+    """Nodes that can be split, and the policy that pops them."""
+
+    def __init__(self, *, best_first: bool) -> None:
+        self._best_first = best_first
+        self._heap: list[tuple[float, int, _Node]] = []
+
+    def push(self, nodes: list[_Node]) -> None:
+        for node in nodes:
+            if node.split is not None:
+                heapq.heappush(self._heap, (-node.split.gain, node.id, node))
+
+    def pop(self) -> list[_Node]:
+        """The node of largest gain, or all nodes of the level in their order."""
+        if not self._heap:
+            return []
+        if self._best_first:
+            return [heapq.heappop(self._heap)[2]]
+        level = sorted((node for _, _, node in self._heap), key=lambda node: node.id)
+        self._heap = []
+        return level

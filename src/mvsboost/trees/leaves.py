@@ -30,14 +30,7 @@ def newton_values(
 
 def values_from_words(grown: GrownTree, l2: float, *, sample: bool) -> NDArray[np.float64]:
     """Newton values from the sums the grower kept: of the sample, or of what decided."""
-    packing = grown.sample_packing if sample else grown.packing
-    words = [
-        node.sample if sample or node.everything is None else node.everything
-        for node in grown.nodes
-    ]
-    sums = [packing.unpack(pair) for pair in words]
-    gradient = np.array([s.gradient for s in sums])
-    hessian = np.array([s.hessian for s in sums])
+    gradient, hessian, _ = grown.sums(sample=sample)
     return newton_values(gradient, hessian, l2)
 
 
@@ -85,10 +78,9 @@ def with_values(
 ) -> Tree:
     """The finished tree: bounded, shrunk leaf values; 0 at inner nodes."""
     tree = grown.structure
-    lower = np.array([node.lower for node in grown.nodes])
-    upper = np.array([node.upper for node in grown.nodes])
     leaf = tree.feature == LEAF
-    value = np.where(leaf, shrinkage * np.clip(values, lower, upper), 0.0)
+    bounded = np.clip(values, grown.nodes.lower, grown.nodes.upper)
+    value = np.where(leaf, shrinkage * bounded, 0.0)
     return replace(
         tree,
         value=value,

@@ -10,10 +10,7 @@ from numpy.typing import NDArray
 from mvsboost.backends.cpu import split as kernels
 from mvsboost.backends.protocol import feature_offsets
 from mvsboost.dtypes import BIN, PACKED, TABLE
-from mvsboost.fixedpoint import Packing
-
-SMALLEST_GAIN = 1e-10
-"""Gain, relative to the parent's score, under which a split is rounding noise."""
+from mvsboost.fixedpoint import Packing, Sums
 
 
 @dataclass(frozen=True)
@@ -56,6 +53,17 @@ class Limits:
             [self.l2, self.min_weight, self.min_hessian, self.min_count, self.lower, self.upper]
         )
 
+    def smallest_gain(self, sums: Sums) -> float:
+        """Gain that a split of a node with these sums must exceed not to be rounding noise."""
+        score = sums.gradient * sums.gradient / max(sums.hessian + self.l2, 1e-300)
+        return kernels.SMALLEST_GAIN * score
+
+    def value(self, sums: Sums) -> float:
+        """Newton value of a leaf with these sums, within its bounds."""
+        denominator = sums.hessian + self.l2
+        value = -sums.gradient / denominator if denominator > 0.0 else 0.0
+        return min(max(value, self.lower), self.upper)
+
 
 @dataclass(frozen=True)
 class Split:
@@ -64,8 +72,6 @@ class Split:
     gain: float
     feature: int
     threshold: int
-    missing_left: bool
-    categorical: bool
     goes_left: NDArray[np.uint8]
     left: NDArray[np.int64]
 
@@ -98,9 +104,7 @@ class SplitSearch:
         self.table, self.features, self.histogram = table, features, histogram
         self.total, self.packing, self.limits = total, packing, limits
         self.offsets = feature_offsets(table.n_bins, features)
-        self._units = 1.0 / np.array(
-            [packing.gradient_scale, packing.hessian_scale, packing.weight_scale]
-        )
+        self._units, self._limits = packing.units(), limits.array()
         self.gains = np.empty(n)
         self._thresholds = np.empty(n, np.int64)
         self._sides = np.empty(n, np.int64)
@@ -113,7 +117,7 @@ class SplitSearch:
             total,
             self._units,
             packing.count_bits,
-            limits.array(),
+            self._limits,
             self.gains,
             self._thresholds,
             self._sides,
@@ -129,21 +133,15 @@ class SplitSearch:
     def best(self, min_gain: float) -> Split | None:
         """The best split if it gains more than `min_gain`, else None."""
         i = int(np.argmax(self.gains))
-        sums = self.packing.unpack(self.total)
-        parent = sums.gradient**2 / max(sums.hessian + self.limits.l2, 1e-300)
-        if not self.gains[i] > max(min_gain, SMALLEST_GAIN * parent):
+        noise = self.limits.smallest_gain(self.packing.unpack(self.total))
+        if not self.gains[i] > max(min_gain, noise):
             return None
-        feature, side = int(self.features[i]), int(self._sides[i])
-        categorical = bool(self.table.categorical[feature])
-        goes_left = self._table_of(i)
-        missing_left = bool(goes_left[self.table.n_bins[feature]])
+        feature = int(self.features[i])
         return Split(
             gain=float(self.gains[i]),
             feature=feature,
-            threshold=-1 if categorical else int(self._thresholds[i]),
-            missing_left=missing_left if categorical else bool(side),
-            categorical=categorical,
-            goes_left=goes_left,
+            threshold=-1 if self.table.categorical[feature] else int(self._thresholds[i]),
+            goes_left=self._table_of(i),
             left=self._lefts[i].copy(),
         )
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mvsboost.backends.cpu import apply, gradients, histogram, partition, sampling
+from mvsboost.backends.cpu.growing import Members, grow_nodes
 from mvsboost.backends.cpu.threads import Threads
 from mvsboost.backends.protocol import (
     DIGIT_BITS,
@@ -17,6 +18,7 @@ from mvsboost.backends.protocol import (
     DrawRule,
     DrawSummary,
     GradientRange,
+    GrownNodes,
     NodeSplit,
     Poisson,
     RankKey,
@@ -26,22 +28,15 @@ from mvsboost.backends.protocol import (
     Score,
     ScoreRule,
     TreeArrays,
+    TreeRequest,
     feature_offsets,
     residual_key,
 )
 from mvsboost.dtypes import GRADIENT, NODE, PACKED, ROW, SCORE, WEIGHT
 from mvsboost.fixedpoint import Packing
 
-
-class _Members:
-    """Rows that take part in a tree: their bins, packed words, and the ranges nodes own."""
-
-    def __init__(self, bins: NDArray[np.uint8], words: NDArray[np.int64]) -> None:
-        self.bins = bins
-        self.words = words
-        self.order = np.arange(len(words), dtype=ROW)
-        self.scratch = np.empty(len(words), ROW)
-        self.ranges = {0: (0, len(words))}
+WHOLE_TREE_ROWS = 100_000
+"""Rows up to which one thread that never leaves compiled code beats several."""
 
 
 class CPUBackend:
@@ -68,7 +63,7 @@ class CPUBackend:
         self._row_scores = np.empty(self.n_rows, GRADIENT)
         self._drawn = np.empty(0, ROW)
         self._weights = np.empty(0, WEIGHT)
-        self._members: dict[RowSet, _Members] = {}
+        self._members: dict[RowSet, Members] = {}
         self._leaf = np.empty(self.n_rows, NODE)
         self._leaf_of: NDArray[np.int32] | None = None
 
@@ -210,11 +205,11 @@ class CPUBackend:
         whole = len(self._drawn) == self.n_rows
         bins = self.rows.bins if whole else self._compact(self._drawn)
         words = self._pack(output, key, sample, self._drawn, self._weights)
-        self._members[RowSet.SAMPLE] = _Members(bins, words)
+        self._members[RowSet.SAMPLE] = Members(bins, words)
         if everything is not None:
             rows, ones = np.arange(self.n_rows, dtype=ROW), np.ones(self.n_rows, WEIGHT)
             words = self._pack(output, key, everything, rows, ones)
-            self._members[RowSet.ALL] = _Members(self.rows.bins, words)
+            self._members[RowSet.ALL] = Members(self.rows.bins, words)
 
     def _compact(self, rows: NDArray[np.uint32]) -> NDArray[np.uint8]:
         out = np.empty((len(rows), self.rows.bins.shape[1]), self.rows.bins.dtype)
@@ -258,7 +253,7 @@ class CPUBackend:
 
     def _add_node(
         self,
-        members: _Members,
+        members: Members,
         node: int,
         features: NDArray[np.int64],
         offsets: NDArray[np.int64],
@@ -275,6 +270,15 @@ class CPUBackend:
         for part in self._threads.run(one, len(order))[1:]:
             out += part
 
+    def grow_whole_tree(self, request: TreeRequest) -> GrownNodes | None:
+        """Grow the tree on one thread, unless its rows are worth several."""
+        everything = self._members[RowSet.ALL] if request.everything is not None else None
+        n_rows = self.n_rows if everything is not None else len(self._drawn)
+        if self._threads.n_threads > 1 and n_rows > WHOLE_TREE_ROWS:
+            return None
+        sample = self._members[RowSet.SAMPLE]
+        return grow_nodes(request, sample, everything, self.rows.n_bins)
+
     def partition(self, rows: RowSet, splits: Sequence[NodeSplit]) -> None:
         members = self._members[rows]
         for split in splits:
@@ -283,7 +287,7 @@ class CPUBackend:
             members.ranges[split.left] = (start, middle)
             members.ranges[split.right] = (middle, stop)
 
-    def _partition_range(self, members: _Members, start: int, stop: int, split: NodeSplit) -> int:
+    def _partition_range(self, members: Members, start: int, stop: int, split: NodeSplit) -> int:
         order, scratch = members.order[start:stop], members.scratch[start:stop]
         lefts = self._threads.run(
             lambda a, b: partition.split_slice(

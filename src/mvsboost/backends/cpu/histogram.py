@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from mvsboost.jit import kernel
+from mvsboost.jit import twice
 
 
-@kernel
-def add_rows(
+def _add_rows(
     bins: Any, words: Any, order: Any, features: Any, offsets: Any, histogram: Any
 ) -> None:
     """Add the rows named in `order` to a histogram of shape (total bins, 2)."""
@@ -30,3 +29,6 @@ def add_rows(
             ) << np.uint64(1)
             flat[entry] += first
             flat[entry + np.uint64(1)] += second
+
+
+add_rows, add_rows_inlined = twice(_add_rows)

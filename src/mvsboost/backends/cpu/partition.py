@@ -16,11 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from mvsboost.jit import kernel
+from mvsboost.jit import twice
 
 
-@kernel
-def split_slice(bins: Any, feature: int, goes_left: Any, order: Any, scratch: Any) -> Any:
+def _split_slice(bins: Any, feature: int, goes_left: Any, order: Any, scratch: Any) -> Any:
     """Write lefts, then rights, of one slice to scratch; returns the number of lefts."""
     n = order.shape[0]
     lefts = np.int64(0)
@@ -34,3 +33,6 @@ def split_slice(bins: Any, feature: int, goes_left: Any, order: Any, scratch: An
         left += side
         right += 1 - side
     return lefts
+
+
+split_slice, split_slice_inlined = twice(_split_slice)

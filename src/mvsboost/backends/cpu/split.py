@@ -17,11 +17,14 @@ from typing import Any
 import numpy as np
 
 from mvsboost.fixedpoint import HALF
-from mvsboost.jit import inlined, kernel
+from mvsboost.jit import inlined, twice
 
 CATEGORY_SUPPORT = 10.0
 """Rows (by weight) under which a category is not moved on its own, and rows of average
 hessian that smooth its gradient ratio: a ratio of few rows is mostly noise."""
+
+SMALLEST_GAIN = 1e-10
+"""Gain, relative to the parent's score, under which a split is rounding noise."""
 
 _LOW = np.int64(0xFFFFFFFF)
 
@@ -52,8 +55,22 @@ def _value(gradient: Any, hessian: Any, limits: Any) -> Any:
 
 
 @inlined
+def leaf_value(words: Any, units: Any, bits: Any, limits: Any) -> Any:
+    """Newton value of a leaf with these packed words, within its bounds."""
+    gradient, hessian = (words[0] >> bits) * units[GRADIENT], (words[1] >> HALF) * units[HESSIAN]
+    return _value(gradient, hessian, limits)
+
+
+@inlined
+def smallest_gain(words: Any, units: Any, bits: Any, limits: Any) -> Any:
+    """Gain that a split of a node with these words must exceed not to be rounding noise."""
+    gradient, hessian = (words[0] >> bits) * units[GRADIENT], (words[1] >> HALF) * units[HESSIAN]
+    return SMALLEST_GAIN * (gradient * gradient / max(hessian + limits[L2], 1e-300))
+
+
+@inlined
 def _gain(
-    a0: int, a1: int, b0: int, b1: int, parent: float, units: Any, bits: int, limits: Any, sign: int
+    a0: Any, a1: Any, b0: Any, b1: Any, parent: float, units: Any, bits: Any, limits: Any, sign: Any
 ) -> Any:
     """Gain of leaves with packed words a and b over a parent's score; -inf if not allowed."""
     mask = (np.int64(1) << bits) - np.int64(1)
@@ -73,13 +90,13 @@ def _gain(
 @inlined
 def _numeric(
     histogram: Any,
-    n_bins: int,
+    n_bins: Any,
     total: Any,
     parent: float,
     units: Any,
-    bits: int,
+    bits: Any,
     limits: Any,
-    sign: int,
+    sign: Any,
     left: Any,
 ) -> tuple[float, int, int]:
     """Best threshold t (left: bin <= t) and side of missing values; words of the left leaf."""
@@ -108,8 +125,8 @@ def _numeric(
 
 @inlined
 def _sort_categories(
-    histogram: Any, n_bins: int, total: Any, units: Any, bits: int, order: Any
-) -> int:
+    histogram: Any, n_bins: Any, total: Any, units: Any, bits: Any, order: Any
+) -> Any:
     """Categories with support in order of gradient over smoothed hessian; returns how many."""
     ratio = np.empty(n_bins + 1)
     weight = (total[1] & _LOW) * units[WEIGHT]
@@ -133,11 +150,11 @@ def _sort_categories(
 @inlined
 def _categorical(
     histogram: Any,
-    n_bins: int,
+    n_bins: Any,
     total: Any,
     parent: float,
     units: Any,
-    bits: int,
+    bits: Any,
     limits: Any,
     left: Any,
 ) -> tuple[float, int, int]:
@@ -151,22 +168,23 @@ def _categorical(
             c = order[n - 1 - t] if end == 1 else order[t]
             p0 += histogram[c, 0]
             p1 += histogram[c, 1]
-            gain = _gain(p0, p1, total[0] - p0, total[1] - p1, parent, units, bits, limits, 0)
+            gain = _gain(
+                p0, p1, total[0] - p0, total[1] - p1, parent, units, bits, limits, np.int64(0)
+            )
             if gain > best:
                 best, threshold, from_end = gain, t, end
                 left[0], left[1] = p0, p1
     return best, threshold, from_end
 
 
-@kernel
-def best_splits(
+def _best_splits(
     histogram: Any,
     offsets: Any,
     categorical: Any,
     monotone: Any,
     total: Any,
     units: Any,
-    bits: int,
+    bits: Any,
     limits: Any,
     gains: Any,
     thresholds: Any,
@@ -189,14 +207,16 @@ def best_splits(
             )
         else:
             gain, threshold, side = _numeric(
-                part, n_bins, total, parent, units, bits, limits, monotone[f], lefts[f]
+                part, n_bins, total, parent, units, bits, limits, np.int64(monotone[f]), lefts[f]
             )
         gains[f], thresholds[f], sides[f] = gain, threshold, side
 
 
-@kernel
-def category_set(
-    histogram: Any, total: Any, units: Any, bits: int, threshold: int, from_end: int, table: Any
+best_splits, best_splits_inlined = twice(_best_splits)
+
+
+def _category_set(
+    histogram: Any, total: Any, units: Any, bits: Any, threshold: int, from_end: int, table: Any
 ) -> None:
     """Mark the bins of the left set that `best_splits` chose for a categorical feature."""
     n_bins = histogram.shape[0] - 1
@@ -205,3 +225,6 @@ def category_set(
     for t in range(threshold + 1):
         c = order[n - 1 - t] if from_end == 1 else order[t]
         table[c] = 1
+
+
+category_set, category_set_inlined = twice(_category_set)

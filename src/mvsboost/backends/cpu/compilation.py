@@ -1,0 +1,80 @@
+"""Whether kernels are compiled already, and the one line that says so when they are not."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from mvsboost.backends.cpu import histogram
+
+__all__ = [
+    "announce_compilation",
+    "cache_folder",
+    "jit_enabled",
+    "keep_quiet",
+    "needs_compilation",
+]
+
+logger = logging.getLogger("mvsboost")
+
+TYPICAL_SECONDS = 15
+"""What a first fit compiles took 17 to 21 s on two cores that were busy with other work besides."""
+
+_central: Any = histogram.add_rows
+"""Every fit on the CPU runs this kernel, so it stands for all of them."""
+
+_quiet = False
+
+
+def jit_enabled() -> bool:
+    """Whether kernels are compiled at all; NUMBA_DISABLE_JIT=1 leaves plain functions.
+
+    Examples
+    --------
+    >>> import numba
+    >>> jit_enabled() != bool(numba.config.DISABLE_JIT)
+    True
+    """
+    return hasattr(_central, "signatures")
+
+
+def cache_folder() -> Path | None:
+    """Folder that holds the compiled kernels of the backend; None without compilation."""
+    return Path(_central.stats.cache_path) if jit_enabled() else None
+
+
+def needs_compilation() -> bool:
+    """Whether the first fit of this process will compile kernels."""
+    return jit_enabled() and not _central.signatures and not _compiled_on_disk(_central)
+
+
+def announce_compilation() -> None:
+    """Log one line, at most once a process, if kernels are about to be compiled."""
+    global _quiet
+    if _quiet:
+        return
+    _quiet = True
+    if needs_compilation():
+        logger.warning(
+            "compiling kernels for this machine, once (about %d s); "
+            "`mvsboost warmup` does it ahead",
+            TYPICAL_SECONDS,
+        )
+
+
+def keep_quiet() -> None:
+    """Announce nothing in this process, for a caller that says so itself."""
+    global _quiet
+    _quiet = True
+
+
+def _compiled_on_disk(dispatcher: Any) -> bool:
+    """Whether the cache has code of this source, this release of Numba and this processor."""
+    try:
+        index = dispatcher._cache._cache_file._load_index()
+        processor = dispatcher.targetctx.codegen().magic_tuple()
+        return any(key[1] == processor for key in index)
+    except Exception:
+        # Numba promises nothing about these names: a fit must not fail over an announcement
+        return True

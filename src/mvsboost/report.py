@@ -1,0 +1,183 @@
+"""One-file HTML pages: text, tables, code and pictures, readable without a network.
+
+A page is built from parts that hold plain content; everything is escaped, pictures are
+embedded, and the colours follow the reader's choice of light or dark.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from os import PathLike
+from pathlib import Path
+
+from mvsboost.errors import DataError
+
+__all__ = ["Code", "Part", "Picture", "Section", "Table", "Text", "render_page", "write_page"]
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph."""
+
+    text: str
+
+    def html(self) -> str:
+        """The paragraph, escaped."""
+        return f"<p>{escape(self.text)}</p>"
+
+
+@dataclass(frozen=True)
+class Code:
+    """Text to be shown as it is: a command, an output."""
+
+    text: str
+
+    def html(self) -> str:
+        """The text, escaped, its spaces and lines kept."""
+        return f"<pre><code>{escape(self.text)}</code></pre>"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table; the caller formats its numbers.
+
+    Attributes
+    ----------
+    header : sequence of str
+    rows : sequence of sequences
+        Cells, as many in each row as the header has.
+    text_columns : int
+        Columns from the left that hold text; the others hold numbers, set flush right.
+    """
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    text_columns: int = 1
+
+    def html(self) -> str:
+        """The table, escaped, able to scroll on a narrow screen."""
+        for i, row in enumerate(self.rows):
+            if len(row) != len(self.header):
+                raise DataError(
+                    f"row {i} of the table has {len(row)} cells, its header has {len(self.header)}"
+                )
+        head = self._row("th", self.header)
+        body = "\n".join(self._row("td", row) for row in self.rows)
+        table = f"<table>\n<thead>{head}</thead>\n<tbody>\n{body}\n</tbody>\n</table>"
+        return f'<div class="scroll">{table}</div>'
+
+    def _row(self, tag: str, cells: Sequence[object]) -> str:
+        kinds = [
+            tag if column < self.text_columns else f'{tag} class="number"'
+            for column in range(len(cells))
+        ]
+        inside = (
+            f"<{kind}>{escape(str(cell))}</{tag}>" for kind, cell in zip(kinds, cells, strict=True)
+        )
+        return f"<tr>{''.join(inside)}</tr>"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A PNG image, embedded in the page.
+
+    Attributes
+    ----------
+    png : bytes
+        Content of the PNG file.
+    description : str
+        What it shows, for those who cannot see it.
+    caption : str
+        Line under the picture.
+    """
+
+    png: bytes
+    description: str
+    caption: str = ""
+
+    def html(self) -> str:
+        """The picture as a data URI."""
+        data = base64.b64encode(self.png).decode("ascii")
+        image = f'<img src="data:image/png;base64,{data}" alt="{escape(self.description)}">'
+        caption = f"<figcaption>{escape(self.caption)}</figcaption>" if self.caption else ""
+        return f"<figure>{image}{caption}</figure>"
+
+
+Part = Text | Code | Table | Picture
+"""What a section may hold."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and what stands under it."""
+
+    heading: str
+    parts: Sequence[Part]
+
+    def html(self) -> str:
+        """The section with all its parts."""
+        inside = "\n".join(part.html() for part in self.parts)
+        return f"<section>\n<h2>{escape(self.heading)}</h2>\n{inside}\n</section>"
+
+
+# pictures have white grounds: inverting keeps their lines readable in the dark, and turning
+# the hue back keeps blue blue
+_STYLE = """
+:root { color-scheme: light dark; --ground: #ffffff; --text: #1c1e21; --faint: #5f6670;
+  --line: #d9dde3; --block: #f4f6f8; }
+@media (prefers-color-scheme: dark) {
+  :root { --ground: #16181c; --text: #e6e8eb; --faint: #a0a8b3; --line: #363b43;
+    --block: #20242a; }
+  img { filter: invert(0.91) hue-rotate(180deg); }
+}
+body { margin: 0 auto; padding: 2rem 1.25rem 4rem; max-width: 60rem; background: var(--ground);
+  color: var(--text); font: 1rem/1.55 system-ui, sans-serif; }
+h1 { font-size: 1.7rem; line-height: 1.25; }
+h2 { font-size: 1.2rem; margin-top: 2.2rem; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: 0.3rem 0.8rem; border-bottom: 1px solid var(--line); text-align: left;
+  white-space: nowrap; }
+th { color: var(--faint); font-weight: 600; }
+.number { text-align: right; }
+.scroll { overflow-x: auto; }
+figure { margin: 1rem 0; }
+img { max-width: 100%; height: auto; border-radius: 6px; }
+figcaption { color: var(--faint); font-size: 0.9rem; }
+pre { background: var(--block); padding: 0.8rem 1rem; border-radius: 6px; overflow-x: auto; }
+"""
+
+
+def render_page(title: str, sections: Iterable[Section]) -> str:
+    """The whole page as HTML.
+
+    Examples
+    --------
+    >>> page = render_page("Rates", [Section("λ < 1", [Text("a & b")])])
+    >>> "<h2>λ &lt; 1</h2>" in page, "<p>a &amp; b</p>" in page
+    (True, True)
+    """
+    body = "\n".join(section.html() for section in sections)
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n"
+        f"<body>\n<h1>{escape(title)}</h1>\n{body}\n</body>\n</html>\n"
+    )
+
+
+def write_page(path: str | PathLike[str], title: str, sections: Iterable[Section]) -> Path:
+    """Write a page as one HTML file and return its path.
+
+    Parameters
+    ----------
+    path : path
+        The file; its folder must exist.
+    title : str
+    sections : iterable of Section
+    """
+    target = Path(path)
+    target.write_text(render_page(title, sections), encoding="utf-8")
+    return target

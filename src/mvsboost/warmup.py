@@ -1,0 +1,93 @@
+"""Tiny fits that make Numba compile, and keep on disk, every kernel of the CPU backend."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mvsboost.backends.composite import CompositeBackend
+from mvsboost.backends.cpu import CPUBackend
+from mvsboost.backends.cpu.compilation import keep_quiet
+from mvsboost.boosting import TrainConfig, train
+from mvsboost.data import Dataset
+from mvsboost.dtypes import MAX_BINS
+from mvsboost.estimators import MVSClassifier, MVSRegressor
+from mvsboost.objectives import Logistic
+from mvsboost.sampling import GOSS, MVS, SGB
+from mvsboost.trees import TreeParams
+
+__all__ = ["warm_up"]
+
+_ROWS = 600
+
+_SETTINGS: tuple[dict[str, Any], ...] = (
+    {"sampler": "none"},
+    {"sampler": MVS(rate=0.5), "second_look": 0},
+    {"sampler": MVS(rate=0.5), "second_look": 2},
+    {"sampler": SGB(rate=0.5), "second_look": 0, "leaf_values": "sample"},
+    {"sampler": GOSS(), "max_leaves": None, "max_depth": 2},
+)
+
+
+def warm_up() -> float:
+    """Compile what fits and predictions of the built-in objectives use.
+
+    Small models are trained and asked for predictions: with every built-in objective,
+    with and without sampling, second look, row weights, missing values and categories.
+
+    Returns
+    -------
+    float
+        Seconds it took. A second call, in any process, only loads what the first one left.
+    """
+    keep_quiet()
+    start = time.perf_counter()
+    table, weight = _table(), np.linspace(0.5, 1.5, _ROWS)
+    for estimator, y in _estimators():
+        estimator.fit(table, y)
+        estimator.fit(table, y, sample_weight=weight)
+        estimator.predict(table)
+        estimator.apply(table)
+    _grow_verb_by_verb(Dataset.from_data(table, _classes(), n_classes=2))
+    return time.perf_counter() - start
+
+
+def _grow_verb_by_verb(dataset: Dataset) -> None:
+    """Grow trees as large data does; a composite never grows one in a single call."""
+    for second_look in (0, 2):
+        tree = TreeParams(second_look=second_look)
+        config = TrainConfig(Logistic(), MVS(rate=0.5), n_estimators=2, tree=tree)
+        train(
+            dataset,
+            config,
+            backend=lambda rows, objective: CompositeBackend([CPUBackend(rows, objective)]),
+        )
+
+
+def _estimators() -> Iterator[tuple[Any, NDArray[Any]]]:
+    """Estimators, each with a target it can be fitted to."""
+    for settings in _SETTINGS:
+        yield MVSClassifier(n_estimators=2, **settings), _classes()
+    rows = np.arange(_ROWS)
+    yield MVSClassifier(n_estimators=2), rows % 3
+    for objective in ("squared", "absolute", "quantile", "poisson"):
+        yield MVSRegressor(n_estimators=2, objective=objective), rows % 5
+
+
+def _classes() -> NDArray[np.bool_]:
+    return np.arange(_ROWS) % 7 > 3
+
+
+def _table() -> dict[str, NDArray[Any]]:
+    """Columns of every kind: whole and real numbers, missing values, few and many categories."""
+    rows = np.arange(_ROWS)
+    return {
+        "whole": rows % 11,
+        "real": np.where(rows % 13, np.sqrt(rows % 101), np.nan),
+        "few": np.array([f"c{row % 5}" for row in rows], dtype=object),
+        "many": np.array([f"c{row % (MAX_BINS + 20)}" for row in rows], dtype=object),
+    }

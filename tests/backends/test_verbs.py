@@ -1,0 +1,362 @@
+"""Every verb of every backend against the reference, on the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, is_dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mvsboost.backends.composite import CompositeBackend
+from mvsboost.backends.cpu import CPUBackend
+from mvsboost.backends.protocol import (
+    AllRows,
+    Backend,
+    BayesianBootstrap,
+    Certain,
+    Given,
+    NodeSplit,
+    Poisson,
+    PoissonBootstrap,
+    RankKey,
+    RowSet,
+    Score,
+    ScoreRule,
+    Smallest,
+    TopAndRest,
+)
+from mvsboost.backends.reference import ReferenceBackend
+from mvsboost.errors import ParameterError
+from mvsboost.fixedpoint import Packing
+from mvsboost.metrics import get_metric
+from mvsboost.objectives import (
+    Absolute,
+    CustomObjective,
+    Logistic,
+    Quantile,
+    Softmax,
+    Squared,
+)
+from mvsboost.objectives import Poisson as PoissonLoss
+from mvsboost.random import Purpose, stream_key
+from mvsboost.sampling.samplers import _poisson_distribution
+
+KEY = stream_key(1, 2, Purpose.DRAW)
+OTHER = stream_key(1, 2, Purpose.REST)
+ALL_FEATURES = np.arange(4)
+
+
+class LogCosh:
+    """A user's own objective, which no backend has a kernel for."""
+
+    def gradient(self, target, score):
+        return np.tanh(score - target)
+
+    def hessian(self, target, score):
+        return 1 - np.tanh(score - target) ** 2
+
+
+CASES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "logistic": (Logistic(), {"classes": 2}),
+    "logistic weighted": (Logistic(), {"classes": 2, "weighted": True, "offset": 1000}),
+    "softmax weighted": (Softmax(3), {"classes": 3, "weighted": True}),
+    "softmax": (Softmax(3), {"classes": 3, "offset": 3}),
+    "squared": (Squared(), {}),
+    "quantile weighted": (Quantile(0.3), {"weighted": True}),
+    "absolute": (Absolute(), {}),
+    "poisson weighted": (PoissonLoss(), {"counts": True, "weighted": True}),
+    "custom weighted": (CustomObjective(LogCosh()), {"weighted": True}),
+}
+
+
+def chunked(make: Callable[..., Backend], edges: list[int], rows: Any, objective: Any) -> Backend:
+    """A composite of children that hold the rows between the edges."""
+    bounds = [0, *edges, rows.n_rows]
+    return CompositeBackend([make(rows.slice(a, b), objective) for a, b in pairwise(bounds)])
+
+
+MAKERS: dict[str, Callable[..., Backend]] = {
+    "cpu 1": partial(CPUBackend, n_threads=1),
+    "cpu 2": partial(CPUBackend, n_threads=2),
+    "cpu 4": partial(CPUBackend, n_threads=4),
+    "composite of reference": partial(chunked, ReferenceBackend, [1, 2, 60]),
+    "composite of cpu": partial(chunked, partial(CPUBackend, n_threads=2), [37, 38, 100]),
+}
+
+
+# --- verbs: from a backend with gradients to something that can be compared ---------------------
+
+
+def ready(backend: Backend, tree: Any, order: int = 2) -> Backend:
+    """Scores that differ between rows, and their gradients."""
+    backend.set_baseline(np.linspace(-0.2, 0.4, backend.n_outputs))
+    for output in range(backend.n_outputs):
+        backend.apply_tree(tree, output)
+    backend.compute_gradients(order)
+    return backend
+
+
+def scored(backend: Backend, rule: ScoreRule) -> Any:
+    return backend.score_rows(rule), backend.row_scores()
+
+
+def drawn(backend: Backend, make_rule: Callable[[float], Any]) -> Any:
+    """The summary of a draw, and a histogram, which shows rows and weights."""
+    largest = backend.score_rows(ScoreRule(Score.MVS, 0.1))
+    summary = backend.draw(make_rule(largest))
+    return summary, begun(backend, second=False).histograms(RowSet.SAMPLE, [0], ALL_FEATURES)
+
+
+def begun(backend: Backend, *, second: bool = True, output: int | None = None) -> Backend:
+    n = 200
+    sample, everything = Packing.choose(n, 500.0, 100.0, 50.0), Packing.choose(n, 50.0, 50.0, 1.0)
+    last = backend.n_outputs - 1 if output is None else output
+    backend.begin_tree(last, OTHER, sample, everything if second else None)
+    return backend
+
+
+def mvs_draw(backend: Backend) -> Backend:
+    largest = backend.score_rows(ScoreRule(Score.MVS, 0.1))
+    backend.draw(Poisson(KEY, np.array([largest * 1.5])))
+    return begun(backend)
+
+
+def splits() -> list[NodeSplit]:
+    low, odd = np.zeros(256, np.uint8), np.zeros(256, np.uint8)
+    low[:5] = 1
+    odd[1::2] = 1
+    return [NodeSplit(0, 1, 2, 1, low), NodeSplit(1, 3, 4, 0, odd), NodeSplit(2, 5, 6, 3, odd)]
+
+
+def partitioned(backend: Backend, rows: RowSet) -> Any:
+    mvs_draw(backend)
+    first, *rest = splits()
+    backend.partition(rows, [first])
+    backend.partition(rows, rest)
+    return backend.histograms(rows, [6, 3, 4, 5], ALL_FEATURES)
+
+
+def by_node(backend: Backend) -> Any:
+    mvs_draw(backend)
+    backend.partition(RowSet.ALL, splits()[:1])
+    return backend.histograms(RowSet.ALL, [1, 2], np.array([[3, 0], [2, 1]]))
+
+
+def ranked(backend: Backend, key: RankKey) -> Any:
+    backend.score_rows(ScoreRule(Score.ABS_GRADIENT))
+    first = backend.rank_counts(key, 0, 0)
+    prefix = int(np.append(np.flatnonzero(first), 0)[0])
+    second = backend.rank_counts(key, 16, prefix)
+    deeper = (prefix << 16) | int(np.append(np.flatnonzero(second), 0)[0])
+    return first, second, backend.rank_counts(key, 32, deeper)
+
+
+def residual_digits(backend: Backend, tree: Any) -> Any:
+    first = backend.residual_counts(tree, np.zeros(tree.n_nodes, np.int64), 0, 1024.0)
+    prefix = first.argmax(axis=1)
+    return first, backend.residual_counts(tree, prefix, 8, 1024.0)
+
+
+def measured(backend: Backend, objective: Any) -> Any:
+    if not objective.has_loss or isinstance(objective, CustomObjective):
+        return None
+    metric = get_metric("loss", objective)
+    return backend.metric_range(metric), backend.metric_sums(metric, 2.0**20)
+
+
+DRAWS: dict[str, Callable[[float], Any]] = {
+    "all rows": lambda largest: AllRows(),
+    "certain": lambda largest: Certain(),
+    "poisson": lambda largest: Poisson(KEY, np.array([0.6 * largest])),
+    "poisson, nobody certain": lambda largest: Poisson(KEY, np.array([3.0 * largest])),
+    "poisson in blocks": lambda largest: Poisson(KEY, largest * np.linspace(0, 2, 40), block=50),
+    "given": lambda largest: Given(KEY, np.linspace(0, 1, 2000)),
+    "smallest": lambda largest: Smallest(KEY, np.uint64(2**62), 4.0),
+    "nobody": lambda largest: Smallest(KEY, np.uint64(0), 4.0),
+    "top and rest": lambda largest: TopAndRest(
+        KEY,
+        np.uint64(int(np.float32(0.7 * largest).view(np.uint32)) << 32),
+        OTHER,
+        np.uint64(2**62),
+        3.7,
+    ),
+    "bayesian": lambda largest: BayesianBootstrap(KEY),
+    "poisson bootstrap": lambda largest: PoissonBootstrap(KEY, _poisson_distribution(0.8), 1.25),
+}
+
+VERBS: dict[str, Callable[[Backend, Any, Any], Any]] = {
+    "target_range": lambda b, t, o: b.target_range(),
+    "target_sums": lambda b, t, o: b.target_sums(2.0**30),
+    "compute_gradients": lambda b, t, o: (b.compute_gradients(2), b.gradients()),
+    "compute_gradients first order": lambda b, t, o: (b.compute_gradients(1), b.gradients()),
+    "gradient_sums": lambda b, t, o: b.gradient_sums(2.0 ** np.array([30, 28, 20, 25])),
+    **{
+        f"score_rows {rule.name}": lambda b, t, o, rule=rule: scored(b, ScoreRule(rule, 0.3))
+        for rule in Score
+    },
+    "threshold_sums": lambda b, t, o: (
+        b.score_rows(ScoreRule(Score.MVS, 0.0)),
+        [b.threshold_sums(mu, 2.0**20) for mu in (0.0, 0.3, 1.0, 1e9)],
+    ),
+    "rank_counts": lambda b, t, o: ranked(b, RankKey(KEY)),
+    "rank_counts by score": lambda b, t, o: ranked(b, RankKey(KEY, by_score=True)),
+    "rank_counts of the rest": lambda b, t, o: ranked(
+        b, RankKey(KEY, only_below=(OTHER, np.uint64(0x3F400000 << 32)))
+    ),
+    **{f"draw {name}": lambda b, t, o, rule=rule: drawn(b, rule) for name, rule in DRAWS.items()},
+    "histograms of each output": lambda b, t, o: [
+        begun(mvs_draw(b), output=k).histograms(rows, [0], np.array([2, 1]))
+        for k in range(b.n_outputs)
+        for rows in RowSet
+    ],
+    "histograms by node": lambda b, t, o: by_node(b),
+    "partition of the sample": lambda b, t, o: partitioned(b, RowSet.SAMPLE),
+    "partition of all rows": lambda b, t, o: partitioned(b, RowSet.ALL),
+    "leaf_sums": lambda b, t, o: [
+        b.leaf_sums(t, k, np.array([2.0**30, 2.0**31])) for k in range(b.n_outputs)
+    ],
+    "residual_counts": lambda b, t, o: residual_digits(b, t),
+    "apply_tree": lambda b, t, o: (b.apply_tree(t, b.n_outputs - 1), b.scores()),
+    "metrics": lambda b, t, o: measured(b, o),
+    "set_baseline": lambda b, t, o: (b.set_baseline(np.arange(b.n_outputs) + 0.5), b.scores()),
+}
+
+
+def assert_same(seen: Any, expected: Any) -> None:
+    """Equal to the bit, but for the float sums that a draw only reports."""
+    if is_dataclass(expected):
+        seen, expected = asdict(seen), asdict(expected)
+        for name in [key for key in expected if key.startswith("sum_weight")]:
+            assert seen.pop(name) == pytest.approx(expected.pop(name), rel=1e-12)
+        assert seen == expected
+    elif isinstance(expected, (tuple, list)):
+        assert len(seen) == len(expected)
+        for a, b in zip(seen, expected, strict=True):
+            assert_same(a, b)
+    elif isinstance(expected, np.ndarray):
+        assert seen.dtype == expected.dtype
+        assert seen.shape == expected.shape
+        # as bytes, -0.0 and 0.0 would differ, which no decision sees
+        assert np.array_equal(seen, expected)
+    else:
+        assert seen == expected
+
+
+@pytest.mark.usefixtures("small_slices")
+@pytest.mark.parametrize("verb", list(VERBS))
+@pytest.mark.parametrize("case", list(CASES))
+def test_verbs_agree_with_the_reference(verb, case, make_rows, mixed_tree):
+    objective, options = CASES[case]
+    rows = make_rows(120, **options)
+    expected = VERBS[verb](
+        ready(ReferenceBackend(rows, objective), mixed_tree), mixed_tree, objective
+    )
+    for name, make in MAKERS.items():
+        seen = VERBS[verb](ready(make(rows, objective), mixed_tree), mixed_tree, objective)
+        try:
+            assert_same(seen, expected)
+        except AssertionError as error:
+            raise AssertionError(f"backend {name!r} differs") from error
+
+
+@pytest.mark.parametrize("make", [ReferenceBackend, CPUBackend], ids=["reference", "cpu"])
+@settings(deadline=None, max_examples=15)
+@given(edges=st.sets(st.integers(1, 59), max_size=8), case=st.sampled_from(sorted(CASES)))
+def test_any_chunks_make_the_same_whole(make, edges, case, make_rows, mixed_tree):
+    objective, options = CASES[case]
+    rows = make_rows(60, **options)
+    whole = ready(make(rows, objective), mixed_tree)
+    parts = ready(chunked(make, sorted(edges), rows, objective), mixed_tree)
+    for verb in ("gradient_sums", "draw poisson", "partition of all rows", "leaf_sums", "metrics"):
+        expected = VERBS[verb](whole, mixed_tree, objective)
+        assert_same(VERBS[verb](parts, mixed_tree, objective), expected)
+
+
+@pytest.mark.usefixtures("small_slices")
+def test_chunks_of_one_row(make_rows, mixed_tree):
+    objective, options = CASES["softmax weighted"]
+    rows = make_rows(20, **options)
+    whole = ready(ReferenceBackend(rows, objective), mixed_tree)
+    parts = ready(chunked(CPUBackend, list(range(1, 20)), rows, objective), mixed_tree)
+    for verb in VERBS:
+        expected = VERBS[verb](whole, mixed_tree, objective)
+        assert_same(VERBS[verb](parts, mixed_tree, objective), expected)
+
+
+def test_every_backend_speaks_the_whole_protocol(make_rows):
+    rows = make_rows(20)
+    for make in (ReferenceBackend, *MAKERS.values()):
+        if isinstance(make, partial) and make.func is chunked:
+            make = partial(chunked, make.args[0], [3])
+        assert isinstance(make(rows, Squared()), Backend)
+
+
+def test_a_draw_forgets_the_one_before(make_rows, mixed_tree):
+    rows = make_rows(80)
+    for make in (ReferenceBackend, CPUBackend):
+        backend = ready(make(rows, Squared()), mixed_tree)
+        backend.draw(Smallest(KEY, np.uint64(2**60), 9.0))
+        assert backend.draw(AllRows()).n_rows == 80
+        histogram = begun(backend).histograms(RowSet.SAMPLE, [0], np.array([2]))
+        assert Packing.choose(200, 500.0, 100.0, 50.0).unpack(histogram[0].sum(axis=0)).count == 80
+
+
+@pytest.mark.usefixtures("small_slices")
+@pytest.mark.parametrize("make", [ReferenceBackend, *MAKERS.values()])
+def test_the_first_row_that_is_not_finite_is_named_by_its_global_id(make, make_rows):
+    class Broken:
+        name = "broken"
+
+        def gradients(self, target, scores):
+            g = scores - target
+            return np.where(np.abs(target) > 99, np.nan, g), np.ones_like(g)
+
+    rows = make_rows(120, offset=500)
+    rows.target[[70, 71, 110]] = 100.0
+    backend = make(rows, CustomObjective(Broken()))
+    backend.set_baseline(np.zeros(1))
+    with np.errstate(invalid="ignore"):
+        assert backend.compute_gradients(2).bad_row == 570
+
+
+@pytest.mark.usefixtures("small_slices")
+@pytest.mark.parametrize("make", [ReferenceBackend, *MAKERS.values()])
+def test_a_negative_hessian_is_seen(make, make_rows):
+    class Concave:
+        name = "concave"
+
+        def gradients(self, target, scores):
+            h = np.ones_like(scores)
+            h[:, target > 12] = -2.0
+            return scores - target, h
+
+    backend = make(make_rows(120), CustomObjective(Concave()))
+    backend.set_baseline(np.zeros(1))
+    assert backend.compute_gradients(2).min_hessian == -2.0
+    assert backend.compute_gradients(1).min_hessian == 1.0
+
+
+def test_a_composite_needs_a_child():
+    with pytest.raises(ParameterError, match="at least one backend"):
+        CompositeBackend([])
+
+
+def test_a_composite_runs_its_children_where_it_is_told(make_rows, mixed_tree):
+    calls = []
+
+    def each(function, children):
+        calls.append(len(children))
+        return [function(child) for child in children]
+
+    rows = make_rows(60)
+    children = [ReferenceBackend(rows.slice(a, a + 20), Squared()) for a in (0, 20, 40)]
+    backend = ready(CompositeBackend(children, each), mixed_tree)
+    whole = ready(ReferenceBackend(rows, Squared()), mixed_tree)
+    assert np.array_equal(backend.scores(), whole.scores())
+    assert set(calls) == {3}

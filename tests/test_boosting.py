@@ -1,0 +1,497 @@
+"""The whole loop: the same bits from every backend, stops, and runs that never diverge."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from itertools import product
+
+import numpy as np
+import pytest
+
+from mvsboost.backends.composite import CompositeBackend
+from mvsboost.backends.cpu import CPUBackend
+from mvsboost.backends.cpu import backend as cpu_backend
+from mvsboost.backends.reference import ReferenceBackend
+from mvsboost.boosting import train
+from mvsboost.data import Dataset
+from mvsboost.errors import MVSBoostError, ObjectiveError, ParameterError
+from mvsboost.metrics import get_metric
+from mvsboost.objectives import (
+    Absolute,
+    CustomObjective,
+    Logistic,
+    Poisson,
+    Quantile,
+    Softmax,
+    Squared,
+)
+from mvsboost.sampling import (
+    GOSS,
+    MVS,
+    SGB,
+    BayesianBootstrap,
+    Bernoulli,
+    ImportanceSampling,
+    NoSampling,
+    PoissonBootstrap,
+    WrappedSampler,
+)
+
+
+class HalfOfTheLarge:
+    """A user's own sampler."""
+
+    def probabilities(self, gradients, hessians, iteration):
+        size = np.abs(gradients).sum(axis=0)
+        return np.where(size > np.median(size), 0.6, 0.3)
+
+
+class LogCosh:
+    """A user's own objective."""
+
+    def gradient(self, target, score):
+        return np.tanh(score - target)
+
+    def hessian(self, target, score):
+        return 1 - np.tanh(score - target) ** 2
+
+
+SAMPLERS = {
+    "none": NoSampling(),
+    "mvs": MVS(0.4),
+    "mvs root": MVS(0.4, "root"),
+    "mvs fixed": MVS(0.4, 0.1),
+    "mvs catboost": MVS(0.4, "catboost", score="catboost", block=70),
+    "mvs fork": MVS.variant("fork", 0.4, parts=3),
+    "importance": ImportanceSampling(0.4),
+    "goss": GOSS(0.2, 0.2),
+    "goss by product": GOSS(0.2, 0.2, rank_by="product", warmup=1),
+    "sgb": SGB(0.4),
+    "bernoulli": Bernoulli(0.4),
+    "bayesian": BayesianBootstrap(),
+    "poisson": PoissonBootstrap(0.7),
+    "custom": WrappedSampler(HalfOfTheLarge()),
+}
+
+OBJECTIVES = {
+    "logistic": Logistic(),
+    "softmax": Softmax(3),
+    "squared": Squared(),
+    "absolute": Absolute(),
+    "quantile": Quantile(0.2),
+    "poisson": Poisson(),
+    "custom": CustomObjective(LogCosh()),
+}
+
+CASES = {
+    **{f"sampler {name}": ("logistic", {"sampler": s}) for name, s in SAMPLERS.items()},
+    **{
+        f"sampler {name}, second look": ("logistic", {"sampler": s, "second_look": 2})
+        for name, s in SAMPLERS.items()
+    },
+    **{f"objective {name}": (name, {"sampler": MVS(0.4)}) for name in OBJECTIVES},
+    "softmax, everything": (
+        "softmax",
+        {"sampler": MVS(0.4), "weighted": True, "colsample": 0.6, "second_look": 1},
+    ),
+    "weights": ("logistic", {"weighted": True}),
+    "weighted quantile": ("quantile", {"weighted": True, "sampler": MVS(0.4), "second_look": 1}),
+    "monotone": ("squared", {"sampler": MVS(0.4), "monotone": {0: 1, 1: -1}}),
+    "monotone, second look": (
+        "squared",
+        {"sampler": MVS(0.4), "monotone": {0: 1, 1: -1}, "second_look": 2},
+    ),
+    "colsample": ("logistic", {"colsample": 0.5}),
+    "first order": ("logistic", {"sampler": MVS(0.4), "order": 1, "weighted": True}),
+    "sample leaves": ("logistic", {"sampler": MVS(0.4), "leaf_values": "sample"}),
+    "sample leaves, few rows": (
+        "logistic",
+        {"sampler": MVS(0.4), "leaf_values": "sample", "min_sampled": 6},
+    ),
+    "sample leaves, second look": (
+        "logistic",
+        {"sampler": MVS(0.2), "leaf_values": "sample", "second_look": 2},
+    ),
+    "depth-wise": ("logistic", {"sampler": MVS(0.4), "max_leaves": None, "max_depth": 3}),
+    "depth-wise, second look": (
+        "squared",
+        {"sampler": SGB(0.3), "max_leaves": None, "max_depth": 4, "second_look": 1},
+    ),
+    "tiny sample, second look": (
+        "squared",
+        {"sampler": SGB(0.05), "second_look": 3, "min_samples_leaf": 1},
+    ),
+    "no floor": (
+        "logistic",
+        {"sampler": MVS(0.4), "l2": 0.0, "min_child_weight": 0.0, "min_samples_leaf": 1},
+    ),
+}
+
+
+def chunked(make, size, rows, objective):
+    """A composite whose children hold `size` rows each."""
+    starts = range(0, rows.n_rows, size)
+    return CompositeBackend([make(rows.slice(a, a + size), objective) for a in starts])
+
+
+def run(data, objective, options, make_config, **how):
+    options = {key: value for key, value in options.items() if key != "weighted"}
+    sampler = options.pop("sampler", NoSampling())
+    config = make_config(
+        OBJECTIVES[objective], sampler, **options, **{"seed": 7, **how.pop("config", {})}
+    )
+    if OBJECTIVES[objective].has_loss and objective != "custom":
+        config = replace(config, metrics=[get_metric("loss", config.objective)])
+        how["eval_sets"] = {"train": data}
+    return train(data, config, **how)
+
+
+BACKENDS = {
+    "1 thread": {"config": {"n_threads": 1}},
+    "2 threads": {"config": {"n_threads": 2}},
+    "4 threads": {"config": {"n_threads": 4}},
+    "chunks of 64": {"backend": partial(chunked, ReferenceBackend, 64)},
+    "chunks of 17 on the cpu": {"backend": partial(chunked, CPUBackend, 17)},
+}
+
+
+@pytest.mark.usefixtures("small_slices")
+@pytest.mark.parametrize("case", list(CASES))
+def test_the_model_is_the_same_for_any_backend(
+    case, make_data, make_config, model_bytes, monkeypatch
+):
+    objective, options = CASES[case]
+    data = make_data(objective, 200, weighted=options.get("weighted", False))
+    expected = run(data, objective, options, make_config, config={"device": "reference"})
+    assert any(tree.n_leaves > 1 for trees in expected.model.iterations for tree in trees)
+    for name, how in BACKENDS.items():
+        # whole trees in one call, and verb by verb
+        for whole in (100_000, 0):
+            monkeypatch.setattr(cpu_backend, "WHOLE_TREE_ROWS", whole)
+            seen = run(data, objective, options, make_config, **dict(how))
+            assert model_bytes(seen.model) == model_bytes(expected.model), (name, whole)
+            assert seen.stop_reason == expected.stop_reason
+
+
+@pytest.mark.large
+@pytest.mark.parametrize("case", ["sampler mvs, second look", "softmax, everything"])
+def test_the_model_is_the_same_for_real_slices(case, make_data, make_config, model_bytes):
+    """More rows than a thread's smallest slice, with nothing patched."""
+    objective, options = CASES[case]
+    data = make_data(objective, 40_000)
+    models = [
+        run(data, objective, options, make_config, **how).model
+        for how in (
+            {"config": {"n_threads": 1}},
+            {"config": {"n_threads": 4}},
+            {"backend": partial(chunked, CPUBackend, 9_999)},
+        )
+    ]
+    assert len({model_bytes(model) for model in models}) == 1
+
+
+@pytest.mark.parametrize("second_look", [0, 2])
+@pytest.mark.parametrize("leaf_values", ["all", "sample"])
+@pytest.mark.parametrize(
+    "sampler",
+    [MVS(1.0), MVS(1.0, 0.1), SGB(1.0), Bernoulli(1.0), GOSS(0.4, 0.6), ImportanceSampling(1.0)],
+    ids=repr,
+)
+def test_rate_one_is_no_sampling_to_the_bit(
+    sampler, leaf_values, second_look, make_data, make_config, model_bytes
+):
+    data = make_data("logistic")
+    options = {"leaf_values": leaf_values, "second_look": second_look, "min_sampled": 3}
+    seen = train(data, make_config(Logistic(), sampler, **options)).model
+    assert model_bytes(seen) == model_bytes(train(data, make_config(**options)).model)
+
+
+def test_no_sampling_ignores_the_second_look(make_data, make_config, model_bytes):
+    data = make_data("logistic")
+    models = [train(data, make_config(second_look=k)).model for k in (0, 1, 10)]
+    assert len({model_bytes(model) for model in models}) == 1
+
+
+def test_the_seed_decides(make_data, make_config, model_bytes):
+    data = make_data("logistic")
+    config = make_config(Logistic(), MVS(0.3), seed=1)
+    same, again = train(data, config).model, train(data, config).model
+    other = train(data, replace(config, seed=2)).model
+    assert model_bytes(same) == model_bytes(again) != model_bytes(other)
+
+
+@pytest.mark.parametrize("max_leaves", [8, None])
+@pytest.mark.parametrize("second_look", [1, 10])
+def test_a_second_look_counts_every_row(second_look, max_leaves, make_data, make_config):
+    data = make_data("logistic")
+    config = make_config(
+        Logistic(), MVS(0.1), second_look=second_look, max_leaves=max_leaves, max_depth=4
+    )
+    model = train(data, config).model
+    leaves = model.leaves(data.rows.bins)
+    for tree, numbers in zip((t for (t,) in model.iterations), leaves.T, strict=True):
+        sizes = np.bincount(numbers, minlength=tree.n_leaves)
+        assert np.array_equal(tree.cover[tree.is_leaf], sizes)
+        assert tree.cover[0] == 300
+        assert sizes.min() >= 5
+
+
+def test_a_second_look_at_every_feature_decides_as_full_data_would(regression, make_config):
+    data, objective = regression
+    full = train(data, make_config(objective, n_estimators=1, max_leaves=2)).model
+    config = make_config(objective, SGB(0.5), n_estimators=1, max_leaves=2, second_look=2)
+    looked = train(data, config).model
+    a, b = full.iterations[0][0], looked.iterations[0][0]
+    assert (a.feature[0], a.threshold[0]) == (b.feature[0], b.threshold[0])
+    assert a.value == pytest.approx(b.value, rel=1e-6)
+
+
+def test_colsample_bounds_the_features_of_a_tree(make_data, make_config):
+    model = train(make_data("logistic"), make_config(colsample=0.5, n_estimators=10)).model
+    used = [set(tree.feature[~tree.is_leaf]) for (tree,) in model.iterations]
+    assert max(len(features) for features in used) <= 2
+    assert set.union(*used) == {0, 1, 2, 3}
+
+
+def test_the_loss_falls(make_data, make_config):
+    for name in ("logistic", "softmax", "squared", "absolute", "quantile", "poisson"):
+        result = run(make_data(name), name, {}, make_config, config={"n_estimators": 10})
+        losses = result.model.history["train"]["loss"]
+        assert losses[-1] < losses[0], name
+
+
+def test_the_sampling_history_has_a_record_of_each_iteration(make_data, make_config):
+    result = train(make_data("logistic"), make_config(Logistic(), MVS(0.3)))
+    assert len(result.sampling_history) == result.model.n_iterations == 3
+    for record in result.sampling_history:
+        assert record["rate"] == 0.3
+        assert 40 < record["rows"] < 150
+        assert record["effective_sample_size"] <= record["rows"] + 1e-9
+        assert record["lam"] > 0
+        assert record["mu"] > 0
+
+
+@pytest.mark.parametrize("name", ["logistic", "squared", "poisson", "softmax"])
+def test_the_baseline_is_the_best_constant(name, make_data, make_config):
+    data = make_data(name, weighted=True)
+    model = train(data, make_config(OBJECTIVES[name])).model
+    y, w = data.rows.target, data.rows.weight
+    mean = np.average(np.equal.outer(np.arange(3), y) if name == "softmax" else y[None], 1, w)
+    scores = np.tile(model.baseline[:, None], (1, 1))
+    assert OBJECTIVES[name].link.inverse(scores)[:, 0] == pytest.approx(mean)
+
+
+@pytest.mark.parametrize("weight", [0.1, 0.5, 3.3])
+@pytest.mark.parametrize("alpha", [0.1, 0.5, 0.9])
+def test_equal_weights_change_no_quantile(weight, alpha, make_config):
+    rng = np.random.default_rng(0)
+    for n in (6, 10, 30):
+        X, y = rng.normal(size=(n, 1)), rng.normal(size=n) * 10
+        plain = train(Dataset.from_data(X, y), make_config(Quantile(alpha))).model
+        same = train(
+            Dataset.from_data(X, y, weight=np.full(n, weight)), make_config(Quantile(alpha))
+        ).model
+        assert same.baseline[0] in y.astype(np.float32)
+        rank = np.sort(y)
+        places = [np.argmin(np.abs(rank - m.baseline[0])) for m in (plain, same)]
+        assert abs(places[0] - places[1]) <= 1
+
+
+# --- why it stops --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sampler", [NoSampling(), MVS(0.3), GOSS(), SGB(0.5)], ids=repr)
+def test_vanishing_gradients_stop_with_a_reason(sampler, make_data, make_config):
+    data = make_data("squared", 80)
+    data.rows.target[:] = 2.5
+    result = train(data, make_config(Squared(), sampler))
+    assert result.model.n_iterations == 0
+    assert "optimum" in result.stop_reason
+    assert result.sampling_history == []
+    assert np.array_equal(result.model.raw_scores(data.rows.bins), np.full((1, 80), 2.5))
+
+
+def test_no_possible_split_stops_with_a_reason(make_data, make_config):
+    data = make_data("logistic", 60)
+    result = train(data, make_config(min_samples_leaf=31, n_estimators=50))
+    assert result.model.n_iterations == 1
+    assert result.stop_reason == "no split improves the loss"
+    assert result.model.iterations[0][0].n_leaves == 1
+
+
+def test_constant_columns_stop_with_a_reason(make_config):
+    data = Dataset.from_data(np.zeros((50, 2)), np.arange(50) % 2)
+    result = train(data, make_config(min_samples_leaf=1))
+    assert result.stop_reason == "no split improves the loss"
+
+
+def test_a_sample_without_a_split_does_not_stop(make_data, make_config):
+    data = make_data("logistic", 60)
+    result = train(data, make_config(Logistic(), SGB(0.05), min_samples_leaf=25, n_estimators=6))
+    assert result.model.n_iterations == 6
+
+
+def test_columns_without_a_split_do_not_stop_where_others_may_come(make_config):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=200), np.zeros(200)])
+    data = Dataset.from_data(X, 2 * X[:, 0])
+    result = train(data, make_config(Squared(), colsample=0.5, n_estimators=12))
+    assert result.model.n_iterations == 12
+    assert sum(tree.n_leaves > 1 for (tree,) in result.model.iterations) > 2
+
+
+def test_an_objective_that_is_not_finite_is_named(make_data, make_config):
+    class Broken:
+        name = "broken"
+
+        def gradients(self, target, scores):
+            g = scores - target
+            g[0, 17] = np.inf
+            return g, np.ones_like(g)
+
+    for device in ("cpu", "reference"):
+        config = make_config(CustomObjective(Broken()), device=device)
+        with pytest.raises(ObjectiveError, match=r"'broken'.*row 17"):
+            train(make_data("squared"), config)
+
+
+def test_a_negative_hessian_is_an_error_at_second_order_only(make_data, make_config):
+    class Concave:
+        name = "concave"
+
+        def gradients(self, target, scores):
+            return scores - target, np.full_like(scores, -1.0)
+
+    objective = CustomObjective(Concave())
+    with pytest.raises(ObjectiveError, match="negative hessian"):
+        train(make_data("squared"), make_config(objective))
+    assert train(make_data("squared"), make_config(objective, order=1)).model.n_iterations == 3
+
+
+def test_monotone_categories_are_an_error(make_data, make_config):
+    with pytest.raises(ParameterError, match="numeric"):
+        train(make_data("squared"), make_config(Squared(), monotone={3: 1}))
+
+
+class Halved(Squared):
+    """A built-in objective with other gradients, under the built-in's name."""
+
+    def gradients(self, target, scores):
+        g, h = super().gradients(target, scores)
+        return 0.5 * g, h
+
+
+def test_an_objective_is_never_mistaken_for_a_built_in_one(make_data, make_config, model_bytes):
+    """Either it is refused, or its own gradients are used."""
+    data = make_data("squared")
+    try:
+        models = [
+            train(data, make_config(Halved(), device=device)).model
+            for device in ("cpu", "reference")
+        ]
+    except MVSBoostError:
+        return
+    assert model_bytes(models[0]) == model_bytes(models[1])
+
+
+# --- continuing ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("objective", ["logistic", "softmax", "quantile"])
+def test_two_runs_are_one_long_run(objective, make_data, make_config, model_bytes):
+    data = make_data(objective)
+    options = {"sampler": MVS(0.4), "second_look": 1, "colsample": 0.7}
+    whole = run(data, objective, options, make_config, config={"n_estimators": 4})
+    half = run(data, objective, options, make_config, config={"n_estimators": 2})
+    rest = run(
+        data, objective, options, make_config, config={"n_estimators": 2}, init_model=half.model
+    )
+    assert model_bytes(rest.model) == model_bytes(whole.model)
+    assert half.model.n_iterations == 2
+
+
+def test_a_model_of_other_outputs_cannot_be_continued(make_data, make_config):
+    data = make_data("softmax")
+    binary = train(make_data("logistic"), make_config()).model
+    with pytest.raises(MVSBoostError):
+        train(data, make_config(Softmax(3)), init_model=binary)
+
+
+def test_a_model_of_other_bins_cannot_be_continued(make_data, make_config):
+    first = train(make_data("logistic", seed=0), make_config()).model
+    with pytest.raises(MVSBoostError):
+        train(make_data("logistic", seed=1), make_config(), init_model=first)
+
+
+# --- no setting diverges -------------------------------------------------------------------------
+
+
+def skewed(name):
+    """Few positives, heavy tails, and a row far away from all others."""
+    rng = np.random.default_rng(5)
+    n = 250
+    X = rng.lognormal(0.0, 1.5, (n, 3))
+    X[0] = 1e6
+    if name == "logistic":
+        y = (X[:, 0] * rng.lognormal(0, 0.5, n) > 12).astype(float)
+        y[0] = 0.0
+    elif name == "softmax":
+        y = np.digitize(X[:, 0], [3.0, 12.0]).astype(float)
+    elif name == "poisson":
+        y = rng.poisson(np.minimum(X[:, 0], 50)).astype(float)
+    else:
+        y = X[:, 0] * rng.lognormal(0, 0.5, n)
+        y[0] = 1e4
+    return Dataset.from_data(X, y, max_bins=32)
+
+
+GRID = list(product([0.02, 0.1, 0.5, 1.0], [0.0, 1.0], ["all", "sample"], [1, 2]))
+
+
+@pytest.mark.large
+@pytest.mark.parametrize("second_look", [0, 2])
+@pytest.mark.parametrize(
+    "make_sampler",
+    [
+        MVS,
+        lambda r: MVS(r, 0.1),
+        ImportanceSampling,
+        SGB,
+        Bernoulli,
+        PoissonBootstrap,
+        lambda r: GOSS(r / 2, r / 2),
+    ],
+    ids=["mvs", "mvs fixed", "importance", "sgb", "bernoulli", "poisson", "goss"],
+)
+@pytest.mark.parametrize(
+    "name", ["logistic", "softmax", "squared", "absolute", "quantile", "poisson"]
+)
+def test_no_setting_diverges(name, make_sampler, second_look, make_config):
+    data, objective = skewed(name), OBJECTIVES[name]
+    bad = []
+    for rate, l2, leaf_values, order in GRID:
+        config = make_config(
+            objective,
+            make_sampler(rate),
+            n_estimators=12,
+            learning_rate=0.1,
+            min_sampled=3,
+            min_samples_leaf=20,
+            l2=l2,
+            leaf_values=leaf_values,
+            order=order,
+            second_look=second_look,
+        )
+        try:
+            model = train(data, config).model
+        except MVSBoostError as error:
+            bad.append((rate, l2, leaf_values, order, str(error)))
+            continue
+        y, bins = data.rows.target, data.rows.bins
+        scores = model.raw_scores(bins)
+        start, end = (objective.loss(y, s).mean() for s in (model.raw_scores(bins, 0), scores))
+        largest = np.abs(scores - model.baseline[:, None]).max()
+        if not np.isfinite(scores).all() or not end <= start + 0.3 * abs(start) + 0.1:
+            bad.append((rate, l2, leaf_values, order, float(start), float(end), float(largest)))
+    assert not bad

@@ -1,0 +1,364 @@
+"""Callbacks: early stopping, resuming, time, logs and bars."""
+
+from __future__ import annotations
+
+import io
+import logging
+
+import numpy as np
+import pytest
+
+from mvsboost import callbacks as module
+from mvsboost.boosting import train
+from mvsboost.callbacks import (
+    Callback,
+    Checkpoint,
+    EarlyStopping,
+    LogProgress,
+    Progress,
+    ProgressBar,
+    TimeLimit,
+)
+from mvsboost.errors import ParameterError
+from mvsboost.metrics import Metric, get_metric
+from mvsboost.model import Model
+from mvsboost.objectives import Logistic, Squared
+from mvsboost.sampling import GOSS, MVS
+
+
+class Recorder(Callback):
+    """Notes every call."""
+
+    def __init__(self):
+        self.calls = []
+
+    def begin(self, progress):
+        self.calls.append(("begin", progress.iteration))
+
+    def after_iteration(self, progress):
+        self.calls.append(("after", progress.iteration))
+
+    def end(self, progress):
+        self.calls.append(("end", progress.iteration))
+
+
+class StopAt(Callback):
+    """Stops after the iteration of this number."""
+
+    def __init__(self, iteration, reason="enough"):
+        self.iteration, self.reason = iteration, reason
+
+    def after_iteration(self, progress):
+        return self.reason if progress.iteration == self.iteration else None
+
+
+def scripted(values, greater_is_better=False):
+    """A metric that takes these values in turn, whatever the predictions."""
+    remaining = iter(values)
+    return Metric("scripted", lambda y, p: next(remaining), greater_is_better)
+
+
+@pytest.fixture(scope="module")
+def data(make_data):
+    return make_data("logistic")
+
+
+@pytest.fixture(scope="module")
+def valid(make_data, data):
+    return make_data("logistic", 150, seed=1, like=data)
+
+
+@pytest.fixture(scope="module")
+def slow(make_config):
+    """Configurations that overfit soon, so that a validation loss turns."""
+
+    def make(n_estimators, **options):
+        metrics = [get_metric("log_loss", Logistic())]
+        settings = {"learning_rate": 0.5, "metrics": metrics, "max_leaves": 12, **options}
+        return make_config(Logistic(), MVS(0.5), n_estimators=n_estimators, **settings)
+
+    return make
+
+
+# --- the order of calls --------------------------------------------------------------------------
+
+
+def test_calls_in_their_order(data, make_config):
+    recorder = Recorder()
+    train(data, make_config(n_estimators=2), callbacks=[recorder])
+    assert recorder.calls == [("begin", -1), ("after", 0), ("after", 1), ("end", 1)]
+
+
+def test_all_callbacks_run_in_the_iteration_that_stops(data, make_config):
+    before, after = Recorder(), Recorder()
+    callbacks = [before, StopAt(1), StopAt(1, "another"), after]
+    result = train(data, make_config(n_estimators=5), callbacks=callbacks)
+    assert result.stop_reason == "enough"
+    assert result.model.n_iterations == 2
+    assert before.calls == after.calls
+    assert after.calls[-2:] == [("after", 1), ("end", 1)]
+
+
+def test_numbers_go_on_in_a_continued_run(data, make_config):
+    first = train(data, make_config(n_estimators=2)).model
+    recorder = Recorder()
+    train(data, make_config(n_estimators=2), callbacks=[recorder], init_model=first)
+    assert recorder.calls == [("begin", 1), ("after", 2), ("after", 3), ("end", 3)]
+    assert first.n_iterations == 2
+
+
+def test_progress_tells_the_latest_values(data, valid, slow):
+    seen = []
+
+    class Look(Callback):
+        def after_iteration(self, progress):
+            seen.append((progress.latest(), progress.n_iterations, progress.sample["rows"]))
+
+    result = train(data, slow(2), eval_sets={"valid": valid}, callbacks=[Look()])
+    history = result.model.history["valid"]["log_loss"]
+    assert [s[0]["valid log_loss"] for s in seen] == history
+    assert [s[1] for s in seen] == [2, 2]
+    assert [s[2] for s in seen] == [record["rows"] for record in result.sampling_history]
+
+
+# --- early stopping ------------------------------------------------------------------------------
+
+
+def stopped(data, make_config, values, **options):
+    greater = options.pop("greater_is_better", False)
+    config = make_config(n_estimators=len(values), metrics=[scripted(values, greater)])
+    return train(data, config, eval_sets={"valid": data}, callbacks=[EarlyStopping(**options)])
+
+
+def test_stops_when_nothing_improves(data, make_config):
+    result = stopped(data, make_config, [5.0, 3.0, 4.0, 3.5, 3.0, 1.0], rounds=3)
+    assert result.model.n_iterations == 5
+    assert result.model.best_iteration == 2
+    assert "has not improved for 3 iterations" in result.stop_reason
+    assert "valid scripted" in result.stop_reason
+
+
+def test_an_improvement_starts_the_count_anew(data, make_config):
+    result = stopped(data, make_config, [5.0, 6.0, 4.0, 6.0, 3.0, 6.0], rounds=2)
+    assert result.model.n_iterations == 6
+    assert result.model.best_iteration == 5
+    assert result.stop_reason == "all iterations done"
+
+
+def test_direction_of_the_metric(data, make_config):
+    result = stopped(data, make_config, [1.0, 3.0, 2.0, 2.5], rounds=2, greater_is_better=True)
+    assert result.model.best_iteration == 2
+    assert result.model.n_iterations == 4
+
+
+def test_small_changes_are_none(data, make_config):
+    values = [5.0, 4.99, 4.98, 4.97]
+    assert stopped(data, make_config, values, rounds=2, min_delta=0.1).model.n_iterations == 3
+    assert stopped(data, make_config, values, rounds=2).model.n_iterations == 4
+
+
+def test_a_value_that_is_no_number_is_never_the_best(data, make_config):
+    result = stopped(data, make_config, [np.nan, 3.0, 2.0, 4.0, 5.0], rounds=2)
+    assert result.model.best_iteration == 3
+    assert result.model.n_iterations == 5
+
+
+def test_set_and_metric_can_be_named(data, valid, slow):
+    metrics = [get_metric(name, Logistic()) for name in ("auc", "log_loss")]
+    callback = EarlyStopping(2, data="b", metric="log_loss")
+    config = slow(15, metrics=metrics)
+    result = train(data, config, eval_sets={"a": data, "b": valid}, callbacks=[callback])
+    assert "b log_loss" in result.stop_reason
+    values = result.model.history["b"]["log_loss"]
+    assert result.model.best_iteration == int(np.argmin(values)) + 1
+
+
+def test_nothing_to_watch_is_an_error(data, make_config):
+    with pytest.raises(ParameterError, match="early_stopping_rounds"):
+        train(data, make_config(), callbacks=[EarlyStopping(5)])
+
+
+def test_metrics_without_a_set_are_nothing_to_watch(data, slow):
+    with pytest.raises(ParameterError, match="eval_set"):
+        train(data, slow(3), callbacks=[EarlyStopping(5)])
+
+
+@pytest.mark.parametrize("wrong", [{"metric": "auc"}, {"data": "test"}])
+def test_an_unknown_name_is_an_error(data, valid, slow, wrong):
+    with pytest.raises(ParameterError, match=next(iter(wrong))):
+        train(data, slow(3), eval_sets={"v": valid}, callbacks=[EarlyStopping(5, **wrong)])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: EarlyStopping(0),
+        lambda: TimeLimit(0),
+        lambda: TimeLimit(-1.0),
+        lambda: Checkpoint("x", every=0),
+        lambda: LogProgress(0),
+    ],
+)
+def test_parameters_are_checked(make):
+    with pytest.raises(ParameterError):
+        make()
+
+
+# --- resuming ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sampler", [MVS(0.4), GOSS(), MVS.variant("catboost", 0.4)], ids=repr)
+@pytest.mark.parametrize("suffix", ["json", "json.gz"])
+def test_a_resumed_run_ends_in_the_same_file(sampler, suffix, data, tmp_path, make_config):
+    path, whole = tmp_path / f"part.{suffix}", tmp_path / f"whole.{suffix}"
+    config = make_config(Logistic(), sampler, n_estimators=5, colsample=0.5, second_look=1)
+    train(data, config).model.save(whole)
+    callbacks = [Checkpoint(path, every=2), StopAt(2)]
+    train(data, config, callbacks=callbacks)
+    start = Model.load(path)
+    assert start.n_iterations == 3
+    rest = make_config(Logistic(), sampler, n_estimators=2, colsample=0.5, second_look=1)
+    train(data, rest, init_model=start, callbacks=[Checkpoint(path)])
+    assert path.read_bytes() == whole.read_bytes()
+
+
+class Crash(Callback):
+    """Ends the process, as it were, so that only checkpoints are left."""
+
+    def __init__(self, iteration):
+        self.iteration = iteration
+
+    def after_iteration(self, progress):
+        if progress.iteration == self.iteration:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("checkpoint_first", [False, True])
+@pytest.mark.parametrize("cut", range(2, 12))
+def test_early_stopping_goes_on_as_if_never_cut(
+    cut, checkpoint_first, data, valid, slow, tmp_path, model_bytes
+):
+    """Cut after any iteration and with callbacks in any order, the run ends the same."""
+    whole = train(data, slow(20), eval_sets={"v": valid}, callbacks=[EarlyStopping(4)])
+    assert cut < whole.model.n_iterations < 20
+    path = tmp_path / "part.json"
+    callbacks = [EarlyStopping(4), Checkpoint(path, every=1)]
+    callbacks = callbacks[::-1] if checkpoint_first else callbacks
+    with pytest.raises(KeyboardInterrupt):
+        train(data, slow(20), eval_sets={"v": valid}, callbacks=[*callbacks, Crash(cut - 1)])
+    start = Model.load(path)
+    assert start.n_iterations == cut
+    rest = train(
+        data, slow(20 - cut), eval_sets={"v": valid}, callbacks=callbacks, init_model=start
+    )
+    assert model_bytes(rest.model) == model_bytes(whole.model)
+    assert rest.stop_reason == whole.stop_reason
+
+
+def test_checkpoints_come_every_n_iterations_and_at_the_end(data, make_config, tmp_path):
+    saved = []
+
+    class Look(Callback):
+        def after_iteration(self, progress):
+            saved.append(Model.load(path).n_iterations if path.exists() else 0)
+
+    path = tmp_path / "m.json"
+    train(data, make_config(n_estimators=5), callbacks=[Checkpoint(path, every=2), Look()])
+    assert saved == [0, 2, 2, 4, 4]
+    assert Model.load(path).n_iterations == 5
+
+
+def test_continuing_uses_all_trees(data, valid, slow, make_config):
+    """Trees that were added on purpose are not hidden by an earlier run's best iteration."""
+    first = train(data, slow(20), eval_sets={"v": valid}, callbacks=[EarlyStopping(3)]).model
+    assert first.best_iteration < first.n_iterations
+    longer = train(data, slow(5), init_model=first).model
+    assert longer.n_iterations == first.n_iterations + 5
+    assert longer.used_iterations() == longer.n_iterations
+
+
+def test_early_stopping_watches_a_set_of_this_run(data, make_config):
+    worse = make_config(n_estimators=3, metrics=[scripted([1.0, 2.0, 3.0])])
+    first = train(data, worse, eval_sets={"old": data}).model
+    better = make_config(n_estimators=5, metrics=[scripted([9.0, 8.0, 7.0, 6.0, 5.0])])
+    result = train(
+        data, better, eval_sets={"new": data}, callbacks=[EarlyStopping(2)], init_model=first
+    )
+    assert result.model.n_iterations == 8
+    assert result.model.best_iteration == 8
+
+
+def test_early_stopping_starts_on_a_model_never_evaluated(data, valid, slow):
+    first = train(data, slow(3)).model
+    result = train(
+        data, slow(4), eval_sets={"train": data}, callbacks=[EarlyStopping(2)], init_model=first
+    )
+    assert result.model.best_iteration == result.model.n_iterations == 7
+
+
+# --- time, logs, bars ----------------------------------------------------------------------------
+
+
+def test_time_limit(data, make_config, monkeypatch):
+    clock = iter([100.0, 101.0, 102.5, 104.0])
+    monkeypatch.setattr(module.time, "perf_counter", lambda: next(clock))
+    result = train(data, make_config(n_estimators=10), callbacks=[TimeLimit(2.5)])
+    assert result.model.n_iterations == 2
+    assert result.stop_reason == "the time limit of 2.5 s is reached"
+
+
+def test_log_progress(data, valid, slow, caplog):
+    with caplog.at_level(logging.INFO, logger="mvsboost"):
+        result = train(data, slow(5), eval_sets={"v": valid}, callbacks=[LogProgress(2)])
+    lines = [r.getMessage() for r in caplog.records if "iteration" in r.getMessage()]
+    assert [line.split("  ")[0] for line in lines] == ["iteration 2", "iteration 4"]
+    assert f"v log_loss {result.model.history['v']['log_loss'][1]:.6g}" in lines[0]
+    assert f"rows {result.sampling_history[1]['rows']}" in lines[0]
+
+
+def test_training_is_silent(data, valid, slow, caplog, capsys):
+    train(data, slow(2))  # kernels may be announced, once
+    caplog.clear()
+    capsys.readouterr()
+    train(data, slow(2), eval_sets={"v": valid}, callbacks=[EarlyStopping(2)])
+    assert caplog.records == []
+    assert capsys.readouterr() == ("", "")
+
+
+def test_log_progress_can_be_seen_where_nothing_is_configured(data, make_config, monkeypatch):
+    logger = logging.Logger("mvsboost")
+    monkeypatch.setattr(module, "logger", logger)
+    LogProgress(1).begin(Progress(-1, 1, None, {}, None))
+    assert logger.hasHandlers()
+    assert logger.isEnabledFor(logging.INFO)
+
+
+def test_progress_bar(data, valid, slow):
+    pytest.importorskip("tqdm")
+    screen = io.StringIO()
+    bar = ProgressBar(file=screen, mininterval=0)
+    callbacks = [bar, StopAt(2)]
+    train(data, slow(8), eval_sets={"v": valid}, callbacks=callbacks)
+    text = screen.getvalue()
+    assert "3/8" in text
+    assert "v log_loss" in text
+
+
+def test_progress_bar_of_a_continued_run(data, make_config):
+    pytest.importorskip("tqdm")
+    first = train(data, make_config(n_estimators=2)).model
+    screen = io.StringIO()
+    bar = ProgressBar(file=screen, mininterval=0)
+    train(data, make_config(n_estimators=3), callbacks=[bar], init_model=first)
+    assert "2/5" in screen.getvalue()
+    assert "5/5" in screen.getvalue()
+
+
+def test_callbacks_end_also_where_training_never_began(make_data, make_config, tmp_path):
+    data = make_data("squared", 60)
+    data.rows.target[:] = 2.0
+    recorder, path = Recorder(), tmp_path / "m.json"
+    result = train(data, make_config(Squared()), callbacks=[recorder, Checkpoint(path)])
+    assert recorder.calls == [("begin", -1), ("end", -1)]
+    assert Model.load(path).n_iterations == 0
+    assert "optimum" in result.stop_reason

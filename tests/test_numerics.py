@@ -1,0 +1,73 @@
+"""exp, log and sigmoid: close to the truth, and the same bits on arrays and compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mvsboost.numerics import exp, exp_scalar, log, log_scalar, sigmoid, sigmoid_scalar
+
+
+def ulps(seen, exact):
+    """Error in units of the last place, against a reference of more bits."""
+    rounded = np.abs(exact.astype(np.float64))
+    return np.abs(seen.astype(np.longdouble) - exact) / np.spacing(rounded)
+
+
+@pytest.fixture(scope="module")
+def wide():
+    rng = np.random.default_rng(0)
+    near = rng.normal(size=3000)
+    return np.concatenate([near, 200 * near, rng.uniform(-708, 708, 3000), [0.0, -0.0, 1.0, -1.0]])
+
+
+def test_exp_is_within_two_ulp(wide):
+    x = np.clip(wide, -708, 708)
+    assert ulps(exp(x), np.exp(x.astype(np.longdouble))).max() < 2.0
+
+
+def test_log_is_within_two_ulp(wide):
+    x = np.concatenate([np.exp(np.clip(wide, -700, 700)), 1.0 + 0.3 * wide.clip(-1, 1)])
+    x = x[x != 1.0]
+    assert ulps(log(x), np.log(x.astype(np.longdouble))).max() < 2.0
+
+
+def test_sigmoid_is_close(wide):
+    exact = 1 / (1 + np.exp(-wide.clip(-700, 700).astype(np.longdouble)))
+    assert ulps(sigmoid(wide.clip(-700, 700)), exact).max() < 4.0
+
+
+def test_exact_points():
+    assert exp(np.float64(0.0)) == 1.0
+    assert log(np.float64(1.0)) == 0.0
+    assert sigmoid(np.float64(0.0)) == 0.5
+
+
+def test_arguments_beyond_the_range_are_clamped():
+    beyond = np.array([709.0, 1e10, np.inf])
+    assert np.array_equal(exp(beyond), np.full(3, exp(np.float64(708.0))))
+    assert np.array_equal(exp(-beyond), np.full(3, exp(np.float64(-708.0))))
+    assert exp(np.float64(-708.0)) > 0.0
+    assert log(np.float64(0.0)) == log(np.float64(2.2250738585072014e-308))
+    assert np.array_equal(sigmoid(np.array([-np.inf, np.inf])), [1 / (1 + exp(708.0)), 1.0])
+
+
+def test_nan_stays_nan():
+    assert np.isnan(exp(np.array([np.nan]))).all()
+
+
+def test_exp_rises_and_sigmoid_stays_in_its_range(wide):
+    x = np.sort(wide)
+    assert (np.diff(exp(x)) >= 0).all()
+    s = sigmoid(x)
+    assert (s >= 0).all()
+    assert (s <= 1).all()
+
+
+@pytest.mark.parametrize(
+    ("on_array", "on_scalar"), [(exp, exp_scalar), (log, log_scalar), (sigmoid, sigmoid_scalar)]
+)
+def test_compiled_scalars_have_the_bits_of_arrays(wide, on_array, on_scalar):
+    x = wide[::5] if on_array is not log else np.abs(wide[::5])
+    one_by_one = np.array([on_scalar(value) for value in x])
+    assert on_array(x).tobytes() == one_by_one.tobytes()

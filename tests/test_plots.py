@@ -1,0 +1,146 @@
+"""Figures show what they are given, and leave nothing behind."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mvsboost import MVS, SGB, MVSClassifier
+from mvsboost.errors import DataError, ParameterError
+from mvsboost.plots import (
+    plot_error_by_rate,
+    plot_history,
+    plot_importance,
+    plot_sampling,
+    to_png,
+)
+
+matplotlib = pytest.importorskip("matplotlib")
+
+RECORDS = [
+    {"method": "no sampling", "rate": 1.0, "change": 0.0},
+    {"method": "SGB", "rate": 0.4, "change": 2.0},
+    {"method": "SGB", "rate": 0.1, "change": 8.0},
+    {"method": "MVS", "rate": 0.1, "change": 3.0},
+]
+
+
+def fit(**parameters: Any) -> MVSClassifier:
+    rows = np.arange(120)
+    X = np.column_stack([rows % 7, rows % 2, np.zeros(120)])
+    y = (rows % 7 > 3).astype(int)
+    settings = {"n_estimators": 3, "min_samples_leaf": 5, "second_look": 0, **parameters}
+    return MVSClassifier(**settings).fit(X, y, eval_set=[(X, y), (X[:50], y[:50])])
+
+
+@pytest.fixture(scope="module")
+def estimator() -> MVSClassifier:
+    return fit(sampler=MVS(0.6), eval_metric=["log_loss", "auc"], early_stopping_rounds=3)
+
+
+def test_error_by_rate_draws_one_line_a_method_in_order_of_rate() -> None:
+    (axes,) = plot_error_by_rate(RECORDS).axes
+    lines = {line.get_label(): line for line in axes.get_lines()}
+    assert list(lines) == ["no sampling", "SGB", "MVS"]
+    assert lines["SGB"].get_xydata().tolist() == [[0.1, 8.0], [0.4, 2.0]]
+    assert set(lines["no sampling"].get_ydata()) == {0.0}
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["0.1", "0.4"]
+    legend = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert legend == list(lines)
+    assert axes.get_ylabel()
+
+
+def test_methods_can_be_told_apart() -> None:
+    records = [{"method": f"m{i}", "rate": 0.1, "change": i} for i in range(7)]
+    lines = plot_error_by_rate(records).axes[0].get_lines()[1:]
+    assert len({(line.get_color(), line.get_marker()) for line in lines}) == 7
+
+
+def test_error_by_rate_needs_a_rate_under_one() -> None:
+    with pytest.raises(DataError, match="at least one result at a rate under 1"):
+        plot_error_by_rate(RECORDS[:1])
+
+
+def test_history_has_a_panel_a_metric_and_a_line_a_set(estimator: MVSClassifier) -> None:
+    panels = plot_history(estimator).axes
+    assert [axes.get_ylabel() for axes in panels] == ["log_loss", "auc"]
+    for axes in panels:
+        first, second, best = axes.get_lines()
+        assert (first.get_label(), second.get_label()) == ("eval_0", "eval_1")
+        assert best.get_label() == f"best: {estimator.best_iteration_}"
+    values = estimator.evals_result_["eval_0"]["log_loss"]
+    assert panels[0].get_lines()[0].get_ydata().tolist() == values
+
+
+def test_history_without_an_evaluation_says_what_to_do(estimator: MVSClassifier) -> None:
+    bare = MVSClassifier(n_estimators=1).fit([[0.0], [1.0]] * 20, [0, 1] * 20)
+    with pytest.raises(DataError, match="eval_set"):
+        plot_history(bare)
+
+
+def test_sampling_shows_the_four_records(estimator: MVSClassifier) -> None:
+    panels = plot_sampling(estimator).axes
+    assert len(panels) == 4
+    keys = ("rows", "effective_sample_size", "mu", "lam")
+    for axes, key in zip(panels, keys, strict=True):
+        (line,) = axes.get_lines()
+        expected = [record[key] for record in estimator.sampling_history_]
+        assert line.get_ydata().tolist() == expected
+        assert line.get_xdata().tolist() == [1, 2, 3]
+
+
+def test_sampling_says_where_a_sampler_has_no_threshold() -> None:
+    _, _, mu, lam = plot_sampling(fit(sampler=SGB(0.5))).axes
+    assert [text.get_text() for text in mu.texts] == ["the sampler has no threshold µ"]
+    assert [text.get_text() for text in lam.texts] == ["the sampler has no regularisation λ"]
+
+
+def test_sampling_needs_at_least_one_iteration(estimator: MVSClassifier) -> None:
+    empty = fit()
+    empty.sampling_history_ = []
+    with pytest.raises(DataError, match="no iteration was trained"):
+        plot_sampling(empty)
+
+
+def test_importance_puts_the_largest_on_top(estimator: MVSClassifier) -> None:
+    (axes,) = plot_importance(estimator, max_features=2).axes
+    widths = [bar.get_width() for bar in axes.patches]
+    shares = 100.0 * estimator.feature_importances_
+    assert len(widths) == 2
+    assert widths == sorted(shares, reverse=True)[:2]
+    assert widths[0] > 50
+    low, high = axes.get_ylim()
+    assert low > high
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    assert names[0] == estimator.model_.schema.names[int(shares.argmax())]
+
+
+@pytest.mark.parametrize("value", [0, 2.5, True])
+def test_importance_refuses_a_senseless_number(estimator: MVSClassifier, value: Any) -> None:
+    with pytest.raises(ParameterError, match="max_features must be a positive integer"):
+        plot_importance(estimator, max_features=value)
+
+
+@pytest.mark.parametrize("plot", [plot_history, plot_sampling, plot_importance])
+def test_an_unfitted_estimator_is_named(plot: Any) -> None:
+    with pytest.raises(DataError, match=r"MVSClassifier has no .*_: fit it"):
+        plot(MVSClassifier())
+
+
+def test_saving_needs_no_pyplot_and_changes_no_setting(estimator: MVSClassifier) -> None:
+    before, pyplot = dict(matplotlib.rcParams), "matplotlib.pyplot" in sys.modules
+    for figure in (plot_history(estimator), plot_importance(estimator)):
+        png = to_png(figure, dpi=40)
+        assert png.startswith(b"\x89PNG")
+        assert to_png(figure, dpi=40) == png
+    assert dict(matplotlib.rcParams) == before
+    assert ("matplotlib.pyplot" in sys.modules) == pyplot
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ImportError, match=r"pip install mvsboost\[plot\]"):
+        plot_error_by_rate(RECORDS)

@@ -1,0 +1,294 @@
+"""The grower: both policies, limits, exact sums, and the same tree from every backend."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+from mvsboost.backends.cpu import CPUBackend
+from mvsboost.backends.cpu import backend as cpu_backend
+from mvsboost.backends.protocol import AllRows, Smallest
+from mvsboost.backends.reference import ReferenceBackend
+from mvsboost.fixedpoint import Packing
+from mvsboost.objectives import Squared
+from mvsboost.random import Purpose, stream_key
+from mvsboost.trees import FeatureTable, TreeParams, grow_tree, grower
+
+KEY = stream_key(0, 0, Purpose.ROUNDING)
+PARAMS = TreeParams(max_leaves=10, min_samples_leaf=3)
+LEVELS = replace(PARAMS, max_leaves=None, max_depth=3)
+
+
+def grow(rows, params=PARAMS, make=ReferenceBackend, draw=None, monotone=(0, 0, 0, 0)):
+    """A tree on the squared loss; with `draw`, from a sample and, if asked, a second look."""
+    backend = make(rows, Squared())
+    backend.set_baseline(np.zeros(1))
+    seen = backend.compute_gradients(2)
+    summary = backend.draw(draw or AllRows())
+    sample = Packing.choose(
+        summary.n_rows, summary.max_gradient, summary.max_hessian, summary.max_weight
+    )
+    exact = None
+    if params.second_look and draw:
+        exact = Packing.choose(rows.n_rows, seen.max_gradient, seen.max_hessian, 1.0)
+    backend.begin_tree(0, KEY, sample, exact)
+    table = FeatureTable(
+        rows.n_bins, np.array([True, False, False, False]), np.array(monotone, np.int8)
+    )
+    return grow_tree(backend, table, np.arange(4), params, sample, exact)
+
+
+def some_rows(share: float) -> Smallest:
+    return Smallest(KEY, np.uint64(int(share * 2**64)), 1 / share)
+
+
+def members(tree, rows):
+    """Whether each row passes through each node, (n_nodes, n_rows)."""
+    table = tree.goes_left()
+    inside = np.zeros((tree.n_nodes, rows.n_rows), bool)
+    inside[0] = True
+    for node in np.flatnonzero(~tree.is_leaf):
+        left = table[node, rows.bins[:, tree.feature[node]]] == 1
+        inside[tree.left[node]] = inside[node] & left
+        inside[tree.right[node]] = inside[node] & ~left
+    return inside
+
+
+def depths(tree):
+    depth = np.zeros(tree.n_nodes, int)
+    for node in np.flatnonzero(~tree.is_leaf):
+        depth[[tree.left[node], tree.right[node]]] = depth[node] + 1
+    return depth
+
+
+def same_tree(a, b):
+    assert a.structure.to_dict() == b.structure.to_dict()
+    for name in ("goes_left", "lower", "upper", "sample", "everything"):
+        assert np.array_equal(getattr(a.nodes, name), getattr(b.nodes, name)), name
+
+
+@pytest.mark.parametrize("params", [PARAMS, LEVELS], ids=["best-first", "depth-wise"])
+@pytest.mark.parametrize("make", [ReferenceBackend, CPUBackend])
+def test_every_row_is_in_one_leaf(params, make, make_rows):
+    rows = make_rows(200)
+    tree = grow(rows, params, make).structure
+    inside = members(tree, rows)
+    assert tree.n_leaves > 3
+    assert (inside[tree.is_leaf].sum(axis=0) == 1).all()
+    assert np.array_equal(tree.cover, inside.sum(axis=1))
+
+
+@pytest.mark.parametrize("make", [ReferenceBackend, CPUBackend])
+@pytest.mark.parametrize("max_leaves", [2, 3, 7])
+def test_max_leaves(max_leaves, make, make_rows):
+    tree = grow(make_rows(300), replace(PARAMS, max_leaves=max_leaves), make).structure
+    assert tree.n_leaves == max_leaves
+    assert tree.n_nodes == 2 * max_leaves - 1
+
+
+@pytest.mark.parametrize("make", [ReferenceBackend, CPUBackend])
+@pytest.mark.parametrize("max_leaves", [None, 100])
+@pytest.mark.parametrize("max_depth", [1, 2, 4])
+def test_max_depth(max_depth, max_leaves, make, make_rows):
+    params = replace(PARAMS, max_leaves=max_leaves, max_depth=max_depth)
+    tree = grow(make_rows(300), params, make).structure
+    assert depths(tree).max() == max_depth
+
+
+def test_levels_are_split_in_full(make_rows):
+    tree = grow(make_rows(300), LEVELS).structure
+    depth = depths(tree)
+    assert (np.diff(depth) >= 0).all()
+    # a node above the last level is a leaf only where it cannot be split
+    deeper = grow(make_rows(300), replace(LEVELS, max_depth=9)).structure
+    shallow = tree.is_leaf & (depth < 3)
+    assert deeper.is_leaf[: tree.n_nodes][shallow].all()
+    assert not deeper.is_leaf[: tree.n_nodes][~tree.is_leaf].any()
+
+
+@pytest.mark.parametrize("make", [ReferenceBackend, CPUBackend])
+@pytest.mark.parametrize("params", [PARAMS, LEVELS])
+@pytest.mark.parametrize("least", [1, 17, 60])
+def test_min_samples_leaf_holds_for_real(least, params, make, make_rows):
+    rows = make_rows(300)
+    tree = grow(rows, replace(params, min_samples_leaf=least), make).structure
+    sizes = members(tree, rows).sum(axis=1)
+    assert tree.n_leaves > 1
+    assert sizes.min() >= least
+
+
+@pytest.mark.parametrize("params", [PARAMS, LEVELS])
+def test_min_samples_leaf_holds_for_real_after_a_second_look(params, make_rows):
+    rows = make_rows(400)
+    params = replace(params, min_samples_leaf=25, second_look=2)
+    tree = grow(rows, params, draw=some_rows(0.3)).structure
+    sizes = members(tree, rows).sum(axis=1)
+    assert tree.n_leaves > 1
+    assert sizes.min() >= 25
+    assert np.array_equal(tree.cover, sizes)
+
+
+def test_min_sampled_holds_for_the_sample(make_rows):
+    rows = make_rows(400)
+    grown = grow(rows, replace(PARAMS, min_sampled=9), draw=some_rows(0.3))
+    counts = [grown.sample_packing.unpack(words).count for words in grown.nodes.sample]
+    assert grown.structure.n_leaves > 1
+    assert min(counts) >= 9
+
+
+def test_min_child_weight(make_rows):
+    rows = make_rows(300)
+    tree = grow(rows, replace(PARAMS, min_child_weight=40.0)).structure
+    # the hessian of the squared loss is 1
+    assert members(tree, rows).sum(axis=1).min() >= 40
+
+
+def test_gains_are_taken_in_order_of_size(make_rows):
+    tree = grow(make_rows(300)).structure
+    whole = grow(make_rows(300), replace(PARAMS, max_leaves=4)).structure
+    split = np.flatnonzero(~whole.is_leaf)
+    # a smaller tree is the beginning of a larger one
+    assert np.array_equal(tree.feature[split], whole.feature[split])
+    assert np.array_equal(tree.gain[split], whole.gain[split])
+
+
+def test_min_gain_bounds_every_split(make_rows):
+    every = grow(make_rows(300)).structure
+    cut = float(np.median(every.gain[~every.is_leaf]))
+    tree = grow(make_rows(300), replace(PARAMS, min_gain=cut)).structure
+    assert tree.gain[~tree.is_leaf].min() > cut
+    assert tree.n_leaves < every.n_leaves
+
+
+@pytest.mark.parametrize("draw", [None, some_rows(0.4)], ids=["all rows", "sample"])
+@pytest.mark.parametrize("params", [PARAMS, LEVELS])
+def test_subtracted_histograms_equal_direct_ones(params, draw, make_rows, monkeypatch):
+    seen = []
+
+    class Recording(grower.SplitSearch):
+        def __init__(self, table, features, histogram, total, packing, limits):
+            seen.append((histogram.copy(), total.copy()))
+            super().__init__(table, features, histogram, total, packing, limits)
+
+    monkeypatch.setattr(grower, "SplitSearch", Recording)
+    made = []
+
+    def make(rows, objective):
+        made.append(ReferenceBackend(rows, objective))
+        return made[0]
+
+    rows = make_rows(200)
+    grown = grow(rows, params, make, draw)
+    backend = made[0]
+    drawn = next(iter(backend._members.values()))
+    words = next(iter(backend._words.values()))
+    inside = members(grown.structure, rows)[:, drawn]
+    assert len(seen) > 4
+    for histogram, total in seen:
+        (node,) = [i for i in range(len(inside)) if np.array_equal(words[inside[i]].sum(0), total)]
+        bins = rows.bins[drawn][inside[node]]
+        direct = []
+        for f in range(4):
+            part = np.zeros((rows.n_bins[f] + 1, 2), np.int64)
+            np.add.at(part, bins[:, f].astype(int), words[inside[node]])
+            direct.append(part)
+        assert np.array_equal(histogram, np.concatenate(direct))
+
+
+@pytest.mark.parametrize("second_look", [0, 1, 3])
+@pytest.mark.parametrize("draw", [None, some_rows(0.3)], ids=["all rows", "sample"])
+@pytest.mark.parametrize("params", [PARAMS, LEVELS, replace(LEVELS, max_depth=None)])
+@pytest.mark.parametrize("monotone", [(0, 0, 0, 0), (0, 1, 0, -1)])
+def test_a_whole_tree_in_one_call_is_the_tree_grown_by_verbs(
+    second_look, draw, params, monotone, make_rows
+):
+    rows = make_rows(250)
+    params = replace(params, second_look=second_look)
+    by_verbs = grow(rows, params, ReferenceBackend, draw, monotone)
+    at_once = grow(rows, params, CPUBackend, draw, monotone)
+    same_tree(at_once, by_verbs)
+
+
+@pytest.mark.usefixtures("small_slices")
+@pytest.mark.parametrize("params", [PARAMS, LEVELS])
+def test_threads_grow_the_same_tree(params, make_rows, monkeypatch):
+    monkeypatch.setattr(cpu_backend, "WHOLE_TREE_ROWS", 0)
+    rows = make_rows(250)
+    params = replace(params, second_look=2)
+    for n_threads in (2, 4):
+        make = partial(CPUBackend, n_threads=n_threads)
+        for draw in (None, some_rows(0.3)):
+            same_tree(grow(rows, params, make, draw), grow(rows, params, draw=draw))
+
+
+def test_a_whole_tree_may_have_more_leaves_than_sampled_rows(make_rows):
+    # all rows decide, so a side may hold no sampled row at all
+    rows = make_rows(120)
+    draw = some_rows(0.04)
+    for params in (replace(PARAMS, max_leaves=40), replace(LEVELS, max_depth=9)):
+        params = replace(params, second_look=3, min_samples_leaf=1)
+        by_verbs = grow(rows, params, draw=draw)
+        sampled = by_verbs.sample_packing.unpack(by_verbs.nodes.sample[0]).count
+        assert by_verbs.structure.n_leaves > sampled
+        # asked of the arrays' room first: without it the compiled kernel would write beside them
+        from mvsboost.backends.cpu import growing
+
+        backend = CPUBackend(rows, Squared())
+        backend.set_baseline(np.zeros(1))
+        backend.compute_gradients(2)
+        backend.draw(draw)
+        backend.begin_tree(0, KEY, by_verbs.sample_packing, by_verbs.exact_packing)
+        request = replace(
+            grow_request(rows, by_verbs), max_leaves=params.max_leaves, max_depth=params.max_depth
+        )
+        sample = next(iter(backend._members.values()))
+        assert growing._most_leaves(request, sample) >= by_verbs.structure.n_leaves
+        same_tree(grow(rows, params, CPUBackend, draw), by_verbs)
+
+
+def grow_request(rows, grown):
+    from mvsboost.backends.protocol import TreeRequest
+
+    return TreeRequest(
+        features=np.arange(4),
+        categorical=np.array([True, False, False, False]),
+        monotone=np.zeros(4, np.int8),
+        sample=grown.sample_packing,
+        everything=grown.exact_packing,
+        max_leaves=None,
+        max_depth=None,
+        min_weight=1.0,
+        min_hessian=0.0,
+        min_count=1,
+        l2=1.0,
+        min_gain=0.0,
+        second_look=3,
+    )
+
+
+def test_a_constant_target_gives_a_single_leaf(make_rows):
+    rows = make_rows(100)
+    rows.target[:] = 3.0
+    for make in (ReferenceBackend, CPUBackend):
+        for params in (PARAMS, LEVELS):
+            grown = grow(rows, params, make)
+            assert grown.structure.n_nodes == 1
+            assert grown.structure.cover.tolist() == [100.0]
+
+
+def test_only_the_given_features_are_used(make_rows):
+    rows = make_rows(200)
+    for make in (ReferenceBackend, CPUBackend):
+        backend = make(rows, Squared())
+        backend.set_baseline(np.zeros(1))
+        seen = backend.compute_gradients(2)
+        backend.draw(AllRows())
+        packing = Packing.choose(200, seen.max_gradient, 1.0, 1.0)
+        backend.begin_tree(0, KEY, packing, None)
+        table = FeatureTable(rows.n_bins, np.zeros(4, bool), np.zeros(4, np.int8))
+        tree = grow_tree(backend, table, np.array([0, 3]), PARAMS, packing).structure
+        assert set(tree.feature[~tree.is_leaf]) <= {0, 3}
+        assert tree.n_leaves > 1
