@@ -82,7 +82,7 @@ def test_the_printed_table_is_aligned(result: Any) -> None:
 
 
 def test_the_bar_counts_fits(capsys: pytest.CaptureFixture[str]) -> None:
-    demo = Demo(n_trees=1, rates=(0.5,), n_rows=60)
+    demo = Demo(n_trees=1, rates=(0.5,), n_seeds=1, n_rows=60)
     demo.compare()
     shown = capsys.readouterr().err
     assert "6/6" in shown

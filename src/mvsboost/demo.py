@@ -256,9 +256,10 @@ class Demo:
             f"error is 1 − AUC on its 16,281 test rows.{size}",
             "SGB draws rows uniformly. GOSS keeps the largest gradients (half of the rate) and "
             "draws the rest uniformly. MVS draws each row with a probability in proportion to "
-            "sqrt(g² + λh²), which minimises the variance of split scores; adaptive MVS sets λ "
-            "anew in each iteration from the last tree's leaves. With a second look the sample "
-            f"only proposes {SECOND_LOOK} features at each node, and all rows decide among them.",
+            "sqrt(g² + λh²), which minimises a bound on the variance of split scores; adaptive "
+            "MVS sets λ anew in each iteration from the last tree's leaves. With a second look "
+            f"the sample only proposes {SECOND_LOOK} features at each node, and all rows decide "
+            "among them.",
             f"Every fit has {self.n_trees} trees of at most {TreeParams().max_leaves} leaves and "
             f"learning rate {LEARNING_RATE:g}, and its leaf values come from all rows, so that "
             f"the methods differ in the choice of splits only. Numbers are {seeds}; at small "

@@ -31,7 +31,7 @@ from mvsboost.parameters import (
     revive,
 )
 from mvsboost.random import rows_set_aside
-from mvsboost.sampling import make_sampler
+from mvsboost.sampling import Sampler, make_sampler
 from mvsboost.trees import TreeParams
 
 __all__ = ["MVSClassifier", "MVSRegressor"]
@@ -81,20 +81,25 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
             in all; it is kept up to date while training.
         """
         check_parameters(self.get_params(deep=False))
+        sampler = make_sampler(self.sampler)
+        sampler.validate()
         self._note_columns(X, reset=True)
         columns = ingest(X, categorical_features=self.categorical_features)
-        weight = None if sample_weight is None else np.asarray(sample_weight)
         target = self._encode_target(y)
         objective = self._make_objective()
         objective.check_target(target)
+        held_out = _eval_items(eval_set)
+        evaluated = bool(held_out) or self.validation_fraction is not None
+        metrics = self._metrics(objective) if evaluated else []
         start, callbacks = _starting_point(init_model, resume)
+        callbacks += self._callbacks(evaluated)
         seed = self._seed()
-        dataset, evaluation = self._datasets(columns, target, weight, eval_set, start, seed)
-        config = self._config(objective, dataset, bool(evaluation), seed)
+        weight = None if sample_weight is None else np.asarray(sample_weight)
+        dataset, evaluation = self._datasets(columns, target, weight, held_out, start, seed)
+        config = self._config(objective, sampler, metrics, dataset, seed)
         if start is not None and resume is not None:
             left = max(0, config.n_estimators - start.n_iterations)
             config = replace(config, n_estimators=left)
-        callbacks += self._callbacks(bool(evaluation))
         result = train(dataset, config, eval_sets=evaluation, callbacks=callbacks, init_model=start)
         return self._adopt(result)
 
@@ -124,7 +129,7 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         columns: Columns,
         target: NDArray[np.float64],
         weight: NDArray[np.float64] | None,
-        eval_set: Any,
+        eval_items: list[tuple[Any, Any, Any]],
         start: Model | None,
         seed: int,
     ) -> tuple[Dataset, dict[str, Dataset]]:
@@ -137,7 +142,7 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
             held_out[VALIDATION] = (columns.take(apart), target[apart], part)
             columns, target = columns.take(~apart), target[~apart]
             weight = None if weight is None else weight[~apart]
-        for i, (table, labels, rows) in enumerate(_eval_items(eval_set)):
+        for i, (table, labels, rows) in enumerate(eval_items):
             held_out[f"eval_{i}"] = (table, self._encode_eval(labels), rows)
         n_classes, n_threads = self._n_classes(), self._threads()
         dataset = Dataset.from_data(
@@ -166,10 +171,13 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         return dataset, evaluation
 
     def _config(
-        self, objective: Objective, dataset: Dataset, evaluated: bool, seed: int
+        self,
+        objective: Objective,
+        sampler: Sampler,
+        metrics: list[Metric],
+        dataset: Dataset,
+        seed: int,
     ) -> TrainConfig:
-        sampler = make_sampler(self.sampler)
-        sampler.validate()
         return TrainConfig(
             objective=objective,
             sampler=sampler,
@@ -189,7 +197,7 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
             leaf_values=self.leaf_values,
             order=self.order,
             monotone=_monotone(self.monotone_constraints, dataset),
-            metrics=self._metrics(objective) if evaluated else (),
+            metrics=metrics,
             seed=seed,
             n_threads=self._threads(),
             device=self.device,
@@ -399,12 +407,14 @@ class MVSClassifier(ClassifierMixin, _MVSEstimator):  # type: ignore[misc]
 
     def _encode_target(self, y: Any) -> NDArray[np.float64]:
         labels = _vector(y)
+        if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+            row = int(np.argmin(np.isfinite(labels)))
+            raise DataError(f"Input y contains NaN or infinity: row {row} holds {labels[row]}")
         check_classification_targets(labels)
         self.classes_, codes = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
-            raise DataError(
-                f"y must hold at least two classes, it holds one class only: {self.classes_[0]!r}"
-            )
+            only = self.classes_.tolist()[0]
+            raise DataError(f"y must hold at least two classes, it holds one class only: {only!r}")
         return codes.astype(np.float64)
 
     def _encode_eval(self, y: Any) -> NDArray[np.float64]:
@@ -412,8 +422,8 @@ class MVSClassifier(ClassifierMixin, _MVSEstimator):  # type: ignore[misc]
         unknown = labels[~np.isin(labels, self.classes_)]
         if len(unknown):
             raise DataError(
-                f"eval_set holds class {unknown[0]!r}, which is not among the training classes "
-                f"{self.classes_.tolist()}"
+                f"eval_set holds class {unknown.tolist()[0]!r}, which is not among the training "
+                f"classes {self.classes_.tolist()}"
             )
         return np.searchsorted(self.classes_, labels).astype(np.float64)
 

@@ -34,7 +34,7 @@ from mvsboost.backends.protocol import (
 from mvsboost.backends.reference import ReferenceBackend
 from mvsboost.errors import ParameterError
 from mvsboost.fixedpoint import Packing
-from mvsboost.metrics import get_metric
+from mvsboost.metrics import RowMean, get_metric
 from mvsboost.objectives import (
     Absolute,
     CustomObjective,
@@ -360,3 +360,12 @@ def test_a_composite_runs_its_children_where_it_is_told(make_rows, mixed_tree):
     whole = ready(ReferenceBackend(rows, Squared()), mixed_tree)
     assert np.array_equal(backend.scores(), whole.scores())
     assert set(calls) == {3}
+
+
+@pytest.mark.usefixtures("small_slices")
+@pytest.mark.parametrize("make", [ReferenceBackend, *MAKERS.values()])
+def test_a_loss_that_is_no_number_is_seen_wherever_its_row_lies(make, make_rows):
+    rows = make_rows(120)
+    rows.target[70] = np.inf
+    metric = RowMean("odd", lambda y, p: np.where(np.isinf(y), np.nan, 1.0), False)
+    assert np.isnan(metric.evaluate(make(rows, Squared()), rows))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mvsboost.backends.cpu import CPUBackend
+from mvsboost.backends.cpu.compilation import announce_compilation
 from mvsboost.backends.protocol import Backend, BinnedRows, RowObjective
 from mvsboost.backends.reference import ReferenceBackend
 from mvsboost.errors import ParameterError
@@ -25,6 +26,7 @@ def backend_factory(device: str, n_threads: int) -> BackendFactory:
     mvsboost.errors.ParameterError: device must be one of 'cpu', 'reference', got 'abacus'
     """
     if device == "cpu":
+        announce_compilation()
         return lambda rows, objective: CPUBackend(rows, objective, n_threads)
     if device == "reference":
         return ReferenceBackend

@@ -63,6 +63,7 @@ class CPUBackend:
         self._row_scores = np.empty(self.n_rows, GRADIENT)
         self._drawn = np.empty(0, ROW)
         self._weights = np.empty(0, WEIGHT)
+        self._compacted: NDArray[np.uint8] | None = None
         self._members: dict[RowSet, Members] = {}
         self._leaf = np.empty(self.n_rows, NODE)
         self._leaf_of: NDArray[np.int32] | None = None
@@ -164,6 +165,7 @@ class CPUBackend:
 
     def draw(self, rule: DrawRule) -> DrawSummary:
         parts = self._threads.run(lambda a, b: self._draw_slice(rule, a, b), self.n_rows)
+        self._compacted = None
         self._drawn = np.concatenate([rows for rows, _ in parts])
         self._weights = np.concatenate([weights for _, weights in parts])
         return self._summarise_draw()
@@ -202,21 +204,24 @@ class CPUBackend:
         self, output: int, key: np.uint64, sample: Packing, everything: Packing | None
     ) -> None:
         self._leaf_of = None
-        whole = len(self._drawn) == self.n_rows
-        bins = self.rows.bins if whole else self._compact(self._drawn)
         words = self._pack(output, key, sample, self._drawn, self._weights)
-        self._members[RowSet.SAMPLE] = Members(bins, words)
+        self._members[RowSet.SAMPLE] = Members(self._sample_bins(), words)
         if everything is not None:
             rows, ones = np.arange(self.n_rows, dtype=ROW), np.ones(self.n_rows, WEIGHT)
             words = self._pack(output, key, everything, rows, ones)
             self._members[RowSet.ALL] = Members(self.rows.bins, words)
 
-    def _compact(self, rows: NDArray[np.uint32]) -> NDArray[np.uint8]:
-        out = np.empty((len(rows), self.rows.bins.shape[1]), self.rows.bins.dtype)
-        self._threads.run(
-            lambda a, b: sampling.gather_rows(self.rows.bins, rows[a:b], out[a:b]), len(rows)
-        )
-        return out
+    def _sample_bins(self) -> NDArray[np.uint8]:
+        """Bins of the drawn rows side by side, gathered once a draw."""
+        if self._compacted is None:
+            rows, bins = self._drawn, self.rows.bins
+            self._compacted = bins
+            if len(rows) < self.n_rows:
+                out = self._compacted = np.empty((len(rows), bins.shape[1]), bins.dtype)
+                self._threads.run(
+                    lambda a, b: sampling.gather_rows(bins, rows[a:b], out[a:b]), len(rows)
+                )
+        return self._compacted
 
     def _pack(
         self,

@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from mvsboost.backends.cpu import histogram
+from mvsboost.backends.cpu import gradients
 
 __all__ = [
     "announce_compilation",
@@ -21,7 +21,7 @@ logger = logging.getLogger("mvsboost")
 TYPICAL_SECONDS = 15
 """What a first fit compiles took 17 to 21 s on two cores that were busy with other work besides."""
 
-_central: Any = histogram.add_rows
+_central: Any = gradients.bit_range
 """Every fit on the CPU runs this kernel, so it stands for all of them."""
 
 _quiet = False

@@ -1,0 +1,232 @@
+"""Bad input gets an error that names the parameter, the value and what is allowed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mvsboost import GOSS, MVS, SGB, MVSClassifier, MVSRegressor
+from mvsboost.errors import DataError, MVSBoostError, ObjectiveError, ParameterError
+
+X = np.arange(40.0).reshape(20, 2)
+Y = np.arange(20) % 2
+
+
+def classifier(**parameters):
+    return MVSClassifier(**{"n_estimators": 2, "n_jobs": 1, "min_samples_leaf": 1, **parameters})
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value"),
+    [
+        ("n_estimators", 0),
+        ("n_estimators", 2.5),
+        ("n_estimators", True),
+        ("learning_rate", 0),
+        ("learning_rate", float("nan")),
+        ("learning_rate", "fast"),
+        ("max_leaves", 1),
+        ("max_depth", 0),
+        ("min_samples_leaf", 0),
+        ("min_child_weight", -1.0),
+        ("l2", -0.5),
+        ("l2", float("inf")),
+        ("min_gain", -1),
+        ("max_bins", 1),
+        ("max_bins", 256),
+        ("colsample", 0.0),
+        ("colsample", 1.5),
+        ("leaf_values", "some"),
+        ("second_look", -1),
+        ("order", 3),
+        ("early_stopping_rounds", 0),
+        ("validation_fraction", 1.0),
+        ("n_jobs", 0),
+        ("device", "abacus"),
+        ("verbose", -1),
+        ("sampler", "magic"),
+        ("objective", "magic"),
+        ("objective", "squared"),
+        ("class_weight", "heavy"),
+        ("callbacks", ["not a callback"]),
+    ],
+)
+def test_parameters(parameter, value):
+    with pytest.raises(ParameterError) as error:
+        classifier(**{parameter: value}).fit(X, Y)
+    assert parameter in str(error.value)
+    assert "must be" in str(error.value)
+
+
+@pytest.mark.parametrize("rate", [0.0, -0.1, 1.1, float("nan"), "half"])
+@pytest.mark.parametrize("kind", [MVS, SGB])
+def test_rate(kind, rate):
+    with pytest.raises(ParameterError, match=r"rate must be in \(0, 1\], got"):
+        classifier(sampler=kind(rate=rate)).fit(X, Y)
+
+
+def test_rates_of_goss():
+    with pytest.raises(ParameterError, match="rate"):
+        classifier(sampler=GOSS(top_rate=0.8, other_rate=0.8)).fit(X, Y)
+
+
+def test_no_limit_at_all():
+    with pytest.raises(ParameterError, match="max_depth must be given when max_leaves is None"):
+        classifier(max_leaves=None).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        (np.zeros(20), "one class only"),
+        (np.where(np.arange(20) == 7, np.nan, Y), "NaN"),
+        (Y[:-1], "20.*19|19.*20"),
+        (np.linspace(0, 1, 20), "(?i)continuous"),
+        (None, "requires y"),
+    ],
+)
+def test_class_targets(target, message):
+    with pytest.raises(ValueError, match=message):
+        classifier().fit(X, target)
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        (np.where(np.arange(20) == 7, np.nan, 1.0 * Y), "finite.*row 7"),
+        (np.where(np.arange(20) == 7, np.inf, 1.0 * Y), "finite.*row 7"),
+        (Y + 1j, "Complex data not supported"),
+        (np.array(["a"] * 20), "numbers"),
+        (Y[:5], "20.*5|5.*20"),
+    ],
+)
+def test_number_targets(target, message):
+    with pytest.raises(ValueError, match=message):
+        MVSRegressor(n_jobs=1).fit(X, target)
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        (np.where(np.arange(20) == 3, -1.0, 1.0), "weight.*row 3"),
+        (np.zeros(20), "weight must not be zero for every row"),
+        (np.ones(19), "20.*19|19.*20"),
+        (np.full(20, np.nan), "weight"),
+        (np.ones((20, 2)), "weight"),
+    ],
+)
+def test_weights(weight, message):
+    with pytest.raises(DataError, match=message):
+        classifier().fit(X, Y, sample_weight=weight)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (np.empty((0, 3)), r"0 sample\(s\)"),
+        (np.empty((20, 0)), r"0 feature\(s\)"),
+        (X + 1j, "Complex data not supported"),
+        (np.full((20, 1), np.inf), "inf"),
+        ({"a": [object()] * 20}, "'a'"),
+        (np.arange(20.0), "2"),
+    ],
+)
+def test_tables(table, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        classifier().fit(table, Y)
+
+
+def test_wrong_columns_at_prediction():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"age": X[:, 0], "height": X[:, 1]})
+    clf = classifier().fit(frame, Y)
+    with pytest.raises(ValueError, match="height"):
+        clf.predict(frame[["age"]])
+    with pytest.raises(ValueError, match="width"):
+        clf.predict(frame.rename(columns={"height": "width"}))
+    with pytest.raises(ValueError, match="same order"):
+        clf.predict(frame[["height", "age"]])
+    with pytest.raises(DataError, match="'age' was numeric"):
+        clf.predict(frame.assign(age="old"))
+    with pytest.raises(DataError, match="Column 'height' is missing"):
+        clf.predict({"age": X[:, 0]})
+    with pytest.raises(ValueError, match="3 features"):
+        classifier().fit(X, Y).predict(np.zeros((2, 3)))
+
+
+class Objective:
+    name = "mine"
+    link = "identity"
+
+    def __init__(self, gradients):
+        self._gradients = gradients
+
+    def gradients(self, target, scores):
+        return self._gradients(target, scores)
+
+
+@pytest.mark.parametrize(
+    ("gradients", "message"),
+    [
+        (lambda y, F: (F[:, :3] - y[:3], np.ones((1, 3))), "'mine'.*shape"),
+        (lambda y, F: (np.where(y == 7, np.nan, F - y), np.ones_like(F)), "'mine'.*row 7"),
+        (lambda y, F: (F - y, np.where(y == 7, np.inf, np.ones_like(F))), "'mine'.*row 7"),
+        (lambda y, F: (F - y, -np.ones_like(F)), "'mine'.*negative hessian"),
+        (lambda y, F: F - y, "'mine'"),
+    ],
+)
+def test_custom_objectives(gradients, message):
+    model = MVSRegressor(objective=Objective(gradients), n_jobs=1, n_estimators=2)
+    with pytest.raises(ObjectiveError, match=message):
+        model.fit(X, np.arange(20.0))
+
+
+def test_custom_sampler_with_probabilities_outside_the_range():
+    class Wrong:
+        def probabilities(self, gradients, hessians, iteration):
+            return np.full(gradients.shape[1], 1.5)
+
+    with pytest.raises(ParameterError, match="Wrong"):
+        classifier(sampler=Wrong()).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("constraints", "message"),
+    [({"nobody": 1}, "nobody"), ([1], "length 2"), ({0: 2}, "-1, 0 and 1")],
+)
+def test_monotone_constraints(constraints, message):
+    with pytest.raises(ParameterError, match=message):
+        classifier(monotone_constraints=constraints).fit(X, Y)
+
+
+def test_monotone_constraint_on_categories():
+    table = {"kind": np.array(["a", "b"] * 10, object), "x": X[:, 0]}
+    with pytest.raises(ParameterError, match="kind"):
+        classifier(monotone_constraints={"kind": 1}).fit(table, Y)
+
+
+def test_evaluation_sets():
+    with pytest.raises(DataError, match="class 4, which is not"):
+        classifier().fit(X, Y, eval_set=[(X, Y + 4)])
+    with pytest.raises(ParameterError, match="eval_set"):
+        classifier().fit(X, Y, eval_set=[X])
+    with pytest.raises(ParameterError, match=r"early_stopping_rounds.*eval_set"):
+        classifier(early_stopping_rounds=3).fit(X, Y)
+    with pytest.raises(ParameterError, match="eval_metric"):
+        classifier(eval_metric="magic").fit(X, Y, eval_set=[(X, Y)])
+    with pytest.raises(ValueError, match="2 features"):
+        classifier().fit(X, Y, eval_set=[(X[:, :1], Y)])
+
+
+def test_going_on_from_two_places(tmp_path):
+    fitted = classifier().fit(X, Y)
+    with pytest.raises(ParameterError, match="resume"):
+        classifier().fit(X, Y, init_model=fitted, resume=tmp_path / "x.json")
+
+
+def test_an_error_leaves_the_fitted_model_as_it_was():
+    clf = classifier().fit(X, Y)
+    before = clf.predict_proba(X)
+    with pytest.raises(MVSBoostError):
+        clf.fit(X, Y, sample_weight=-np.ones(20))
+    np.testing.assert_array_equal(clf.predict_proba(X), before)

@@ -1,0 +1,407 @@
+from __future__ import annotations
+
+import pickle
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.model_selection import GridSearchCV, cross_val_score
+
+from mvsboost import GOSS, MVS, SGB, Metric, Model, MVSClassifier, MVSRegressor
+from mvsboost.callbacks import Callback, TimeLimit
+
+
+@pytest.fixture(scope="module")
+def cancer():
+    X, y = load_breast_cancer(return_X_y=True)
+    return X[:, :8], y
+
+
+@pytest.fixture(scope="module")
+def diabetes():
+    return load_diabetes(return_X_y=True)
+
+
+def small(**parameters):
+    return MVSClassifier(**{"n_estimators": 5, "n_jobs": 1, "max_leaves": 6, **parameters})
+
+
+def small_regressor(**parameters):
+    return MVSRegressor(**{"n_estimators": 5, "n_jobs": 1, "max_leaves": 6, **parameters})
+
+
+class TestFit:
+    def test_the_issue_in_short(self, cancer, tmp_path):
+        X, y = cancer
+        clf = small(sampler=MVS(rate=0.2)).fit(X, y, eval_set=[(X[:50], y[:50])])
+        history = clf.sampling_history_
+        assert len(history) == 5
+        assert set(history[0]) == {
+            "rate",
+            "mu",
+            "lam",
+            "rows",
+            "certain",
+            "max_weight",
+            "effective_sample_size",
+        }
+        assert history[0]["rate"] == 0.2
+        clf.save(tmp_path / "model.json")
+        again = MVSClassifier.load(tmp_path / "model.json")
+        np.testing.assert_array_equal(again.predict_proba(X), clf.predict_proba(X))
+
+    @pytest.mark.parametrize(
+        "sampler",
+        [
+            "mvs",
+            "goss",
+            "sgb",
+            "none",
+            "bernoulli",
+            "importance",
+            "bayesian",
+            "poisson",
+            GOSS(top_rate=0.1, other_rate=0.2),
+            SGB(rate=0.5),
+            MVS.variant("catboost", 0.5),
+            MVS.variant("xgboost", 0.5),
+            MVS.variant("fork", 0.5),
+            MVS.variant("paper", 0.5),
+        ],
+        ids=str,
+    )
+    def test_every_sampler_learns(self, cancer, sampler):
+        X, y = cancer
+        clf = small(sampler=sampler, n_estimators=15, min_samples_leaf=5).fit(X, y)
+        assert clf.score(X, y) > 0.9
+
+    def test_learns_three_classes(self):
+        X, y = load_iris(return_X_y=True)
+        labels = np.array(["setosa", "versicolor", "virginica"])[y]
+        clf = small(sampler="none", n_estimators=20, min_samples_leaf=5).fit(X, labels)
+        assert clf.score(X, labels) > 0.95
+        assert clf.predict_proba(X).shape == (150, 3)
+        assert clf.decision_function(X).shape == (150, 3)
+        assert len(clf.model_.iterations[0]) == 3
+        np.testing.assert_allclose(clf.predict_proba(X).sum(axis=1), 1.0)
+
+    @pytest.mark.parametrize("objective", ["squared", "absolute", "quantile", "poisson"])
+    def test_every_regression_objective_learns(self, diabetes, objective):
+        X, y = diabetes
+        model = small_regressor(objective=objective, n_estimators=30, sampler="none").fit(X, y)
+        assert np.abs(model.predict(X) - y).mean() < 0.8 * np.abs(np.median(y) - y).mean()
+
+    def test_quantile_covers_its_share(self, diabetes):
+        X, y = diabetes
+        model = small_regressor(
+            objective="quantile", quantile=0.9, n_estimators=60, sampler="none"
+        ).fit(X, y)
+        assert 0.85 < (y <= model.predict(X)).mean() < 0.95
+
+    def test_order_one_is_gradient_boosting_without_hessians(self, cancer):
+        X, y = cancer
+        clf = small(order=1, sampler="none", n_estimators=1, l2=0.0, second_look=0).fit(X, y)
+        tree = clf.model_.iterations[0][0]
+        np.testing.assert_array_equal(tree.hessian, tree.cover)
+
+    def test_sample_weight_of_two_is_the_row_twice(self, cancer):
+        X, y = cancer
+        options = {"sampler": "none", "min_samples_leaf": 1, "max_bins": 16}
+        weights = np.where(np.arange(len(y)) < 100, 2.0, 1.0)
+        weighted = small(**options).fit(X, y, sample_weight=weights)
+        rows = np.r_[np.arange(len(y)), np.arange(100)]
+        # rows are binned alike only if the quantiles are: so bin edges come from the same model
+        twice = small(**options, n_estimators=5).fit(
+            X[rows], y[rows], init_model=_no_trees(weighted)
+        )
+        np.testing.assert_allclose(weighted.predict_proba(X), twice.predict_proba(X), atol=1e-6)
+
+    def test_class_weight_balances(self, cancer):
+        X, y = cancer
+        plain = small(sampler="none").fit(X, y)
+        heavy = small(sampler="none", class_weight={0: 10.0, 1: 1.0}).fit(X, y)
+        balanced = small(sampler="none", class_weight="balanced").fit(X, y)
+        assert heavy.predict_proba(X)[:, 0].mean() > plain.predict_proba(X)[:, 0].mean() + 0.1
+        assert balanced.model_.baseline[0] == pytest.approx(0.0, abs=1e-9)
+
+    def test_class_weights_belong_to_the_fit(self, cancer):
+        X, y = cancer
+        clf = small(sampler="none", class_weight="balanced").fit(X, y)
+        rare = np.r_[np.flatnonzero(y == 1), np.flatnonzero(y == 0)[:20]]
+        clf.fit(X[rare], y[rare])
+        assert clf.model_.baseline[0] == pytest.approx(0.0, abs=1e-9)
+
+    def test_seed(self, cancer):
+        X, y = cancer
+        one, same, other = (small(random_state=seed).fit(X, y) for seed in (1, 1, 2))
+        assert one.model_.to_dict() == same.model_.to_dict()
+        assert one.sampling_history_ != other.sampling_history_
+        generator = small(random_state=np.random.default_rng(0)).fit(X, y)
+        state = small(random_state=np.random.RandomState(0)).fit(X, y)
+        assert generator.sampling_history_ != state.sampling_history_
+
+    def test_n_jobs_changes_no_bit(self, cancer, tmp_path, small_slices):
+        X, y = cancer
+        files = []
+        for jobs in (1, 2, 4, -1, None):
+            path = tmp_path / f"{jobs}.json"
+            small(n_jobs=jobs).fit(X, y).save(path)
+            files.append(path.read_bytes())
+        assert len(set(files)) == 1
+
+
+def _no_trees(estimator):
+    model = estimator.model_.copy()
+    model.iterations = []
+    return model
+
+
+class TestEvaluation:
+    def test_validation_fraction_is_stratified_and_set_aside(self, cancer):
+        X, y = cancer
+        clf = small(validation_fraction=0.25, sampler="none").fit(X, y)
+        assert len(clf.evals_result_["validation"]["log_loss"]) == 5
+        assert clf.sampling_history_[0]["rows"] == len(y) - sum(
+            round(0.25 * (y == k).sum()) for k in (0, 1)
+        )
+
+    def test_early_stopping_uses_the_best_number_of_trees(self, cancer):
+        X, y = cancer
+        clf = small(n_estimators=200, learning_rate=0.5, early_stopping_rounds=5)
+        clf.fit(X[:300], y[:300], eval_set=(X[300:], y[300:]))
+        losses = clf.evals_result_["eval_0"]["log_loss"]
+        assert clf.best_iteration_ == int(np.argmin(losses)) + 1 == clf.n_iter_
+        assert len(losses) == clf.best_iteration_ + 5
+        assert "has not improved for 5 iterations" in clf.stop_reason_
+        *_, last = clf.staged_predict_proba(X)
+        np.testing.assert_array_equal(last, clf.predict_proba(X))
+
+    def test_several_metrics_and_sets(self, cancer):
+        X, y = cancer
+        worst = Metric("worst", lambda t, p: float(np.abs(t - p).max()), greater_is_better=False)
+        clf = small(eval_metric=["auc", "accuracy", worst])
+        clf.fit(X, y, eval_set=[(X, y), (X[:90], y[:90], np.ones(90))])
+        assert set(clf.evals_result_) == {"eval_0", "eval_1"}
+        assert set(clf.evals_result_["eval_0"]) == {"auc", "accuracy", "worst"}
+        assert clf.evals_result_["eval_0"]["accuracy"][-1] == clf.score(X, y)
+
+    def test_evaluation_changes_no_bit_of_the_trees(self, cancer):
+        X, y = cancer
+        with_set = small().fit(X, y, eval_set=[(X, y)])
+        without = small().fit(X, y)
+        for one, other in zip(with_set.model_.iterations, without.model_.iterations, strict=True):
+            assert one[0].to_dict() == other[0].to_dict()
+
+
+class TestGoingOn:
+    def test_init_model_adds_trees(self, cancer):
+        X, y = cancer
+        whole = small(n_estimators=8).fit(X, y)
+        part = small(n_estimators=5).fit(X, y)
+        more = small(n_estimators=3).fit(X, y, init_model=part)
+        assert more.model_.to_dict()["iterations"] == whole.model_.to_dict()["iterations"]
+        assert part.n_iter_ == 5
+
+    def test_init_model_from_a_file_or_a_model(self, cancer, tmp_path):
+        X, y = cancer
+        part = small().fit(X, y)
+        part.save(tmp_path / "part.json.gz")
+        from_file = small().fit(X, y, init_model=tmp_path / "part.json.gz")
+        from_model = small().fit(X, y, init_model=Model.load(tmp_path / "part.json.gz"))
+        assert from_file.n_iter_ == from_model.n_iter_ == 10
+
+    def test_resume_ends_where_an_uninterrupted_run_ends(self, cancer, tmp_path):
+        X, y = cancer
+        path = tmp_path / "run.json"
+
+        class PowerCut(Callback):
+            def after_iteration(self, progress):
+                if progress.iteration == 12:
+                    raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            small(n_estimators=25, callbacks=[PowerCut()]).fit(X, y, resume=path)
+        assert Model.load(path).n_iterations == 10
+        resumed = small(n_estimators=25).fit(X, y, resume=path)
+        whole = small(n_estimators=25).fit(X, y)
+        assert resumed.model_.to_dict() == whole.model_.to_dict()
+        assert small(n_estimators=25).fit(X, y, resume=path).n_iter_ == 25
+
+    def test_time_limit(self, cancer):
+        X, y = cancer
+        clf = small(n_estimators=10**6, callbacks=[TimeLimit(0.05)]).fit(X, y)
+        assert 1 <= clf.n_iter_ < 10**6
+        assert "time limit" in clf.stop_reason_
+
+
+class TestPredict:
+    def test_staged_and_final_agree(self, cancer):
+        X, y = cancer
+        clf = small().fit(X, y)
+        stages = list(clf.staged_decision_function(X))
+        assert len(stages) == 5
+        np.testing.assert_array_equal(stages[-1], clf.decision_function(X))
+        *_, labels = clf.staged_predict(X)
+        np.testing.assert_array_equal(labels, clf.predict(X))
+
+    def test_apply_names_leaves(self, cancer):
+        X, y = cancer
+        clf = small().fit(X, y)
+        leaves = clf.apply(X)
+        assert leaves.shape == (len(X), 5)
+        for t, (tree,) in enumerate(clf.model_.iterations):
+            assert set(np.unique(leaves[:, t])) <= set(range(tree.n_leaves))
+            values = tree.value[tree.is_leaf][leaves[:, t]]
+            assert len(np.unique(values)) == len(np.unique(leaves[:, t]))
+
+    def test_importances(self, cancer):
+        X, y = cancer
+        clf = small().fit(X, y)
+        assert clf.feature_importances_.sum() == pytest.approx(1.0)
+        assert clf.importances("split").sum() == sum(
+            tree.n_leaves - 1 for (tree,) in clf.model_.iterations
+        )
+        assert (clf.importances("cover") >= clf.importances("split")).all()
+
+    def test_monotone_constraints_by_name_and_position(self, diabetes):
+        X, y = diabetes
+        frame = {f"c{j}": X[:, j] for j in range(X.shape[1])}
+        for constraints in ({"c2": 1}, {2: 1}, [0, 0, 1, 0, 0, 0, 0, 0, 0, 0]):
+            model = small_regressor(monotone_constraints=constraints, n_estimators=30)
+            model.fit(frame, y)
+            grid = {name: np.full(50, np.median(column)) for name, column in frame.items()}
+            grid["c2"] = np.linspace(X[:, 2].min(), X[:, 2].max(), 50)
+            assert (np.diff(model.predict(grid)) >= 0).all()
+
+
+class TestTables:
+    def test_pandas_polars_arrow_and_dict_give_the_same_model(self, cancer):
+        pd, pl, pa = (pytest.importorskip(name) for name in ("pandas", "polars", "pyarrow"))
+        X, y = cancer
+        columns = {f"c{j}": X[:, j] for j in range(4)}
+        columns["kind"] = np.array(["red", "green", "blue"], object)[np.arange(len(y)) % 3]
+        columns["c0"] = np.where(np.arange(len(y)) % 7 == 0, np.nan, columns["c0"])
+        plain = {name: column.tolist() for name, column in columns.items()}
+        tables = [columns, pd.DataFrame(columns), pl.DataFrame(plain), pa.table(plain)]
+        models = [small().fit(table, y) for table in tables]
+        assert all(m.model_.to_dict() == models[0].model_.to_dict() for m in models)
+        assert models[1].feature_names_in_.tolist() == list(columns)
+        for fitted in models:
+            predictions = [fitted.predict_proba(table) for table in tables]
+            assert all((p == predictions[0]).all() for p in predictions)
+
+    def test_more_categories_than_bins(self):
+        rng = np.random.default_rng(0)
+        level = rng.normal(size=400)
+        codes = rng.integers(0, 400, 3000)
+        y = (level[codes] + 0.5 * rng.normal(size=3000) > 0).astype(int)
+        X = {"id": np.array([f"v{c}" for c in codes], object), "noise": rng.normal(size=3000)}
+        train, test = np.arange(3000) < 2400, np.arange(3000) >= 2400
+        clf = small(n_estimators=30).fit({k: v[train] for k, v in X.items()}, y[train])
+        assert clf.score({k: v[test] for k, v in X.items()}, y[test]) > 0.75
+        assert clf.feature_importances_.shape == (2,)
+
+
+class TestScikitLearn:
+    def test_clone_pickle_joblib(self, cancer, tmp_path):
+        X, y = cancer
+        clf = small(sampler=MVS(rate=0.4)).fit(X, y)
+        copy = clone(clf)
+        assert copy.sampler is not clf.sampler
+        assert copy.sampler.rate == 0.4
+        joblib.dump(clf, tmp_path / "clf.joblib")
+        for again in (pickle.loads(pickle.dumps(clf)), joblib.load(tmp_path / "clf.joblib")):
+            np.testing.assert_array_equal(again.predict_proba(X), clf.predict_proba(X))
+
+    def test_grid_search_over_the_rate(self, cancer):
+        X, y = cancer
+        search = GridSearchCV(small(sampler=MVS()), {"sampler__rate": [0.1, 0.9]}, cv=2)
+        assert search.fit(X, y).best_params_["sampler__rate"] in (0.1, 0.9)
+
+    def test_parallel_cross_validation(self, cancer):
+        X, y = cancer
+        scores = cross_val_score(small(), X, y, cv=2, n_jobs=2)
+        assert (scores > 0.8).all()
+
+
+class TestFiles:
+    @pytest.mark.parametrize("labels", [[0, 1], ["no", "yes"], [False, True], [1.0, 2.0]])
+    def test_labels_keep_their_type(self, cancer, tmp_path, labels):
+        X, y = cancer
+        for dtype in (None, object) if isinstance(labels[0], str) else (None,):
+            target = np.array(labels, dtype)[y]
+            clf = small().fit(X, target)
+            clf.save(tmp_path / "m.json")
+            again = MVSClassifier.load(tmp_path / "m.json")
+            assert again.classes_.dtype == clf.classes_.dtype
+            np.testing.assert_array_equal(again.predict(X), clf.predict(X))
+
+    def test_parameters_come_back(self, diabetes, tmp_path):
+        X, y = diabetes
+        model = small_regressor(
+            sampler=GOSS(top_rate=0.2, other_rate=0.3),
+            objective="quantile",
+            quantile=0.3,
+            monotone_constraints={2: 1},
+            categorical_features=[1],
+            l2=np.float64(0.5),
+        ).fit(X, y)
+        model.save(tmp_path / "m.json.gz")
+        again = MVSRegressor.load(tmp_path / "m.json.gz")
+        assert again.sampler.get_params() == model.sampler.get_params()
+        for name in ("objective", "quantile", "monotone_constraints", "categorical_features", "l2"):
+            assert getattr(again, name) == getattr(model, name)
+        assert again.fit(X, y).model_.to_dict() == model.model_.to_dict()
+
+    def test_wrong_class_of_file(self, diabetes, tmp_path):
+        small_regressor().fit(*diabetes).save(tmp_path / "m.json")
+        with pytest.raises(ValueError, match="holds MVSRegressor, not MVSClassifier"):
+            MVSClassifier.load(tmp_path / "m.json")
+
+    def test_own_objective_predicts_after_loading_but_does_not_train(self, diabetes, tmp_path):
+        X, y = diabetes
+
+        class Huber:
+            link = "identity"
+
+            def gradients(self, target, scores):
+                return np.clip(scores - target, -50, 50), np.ones_like(scores)
+
+        model = small_regressor(objective=Huber()).fit(X, y)
+        model.save(tmp_path / "m.json")
+        again = MVSRegressor.load(tmp_path / "m.json")
+        np.testing.assert_array_equal(again.predict(X), model.predict(X))
+        with pytest.raises(ValueError, match="train"):
+            small_regressor(objective=again.model_.objective).fit(X, y)
+
+
+def test_own_sampler_learns(cancer):
+    X, y = cancer
+
+    class LargeGradients:
+        def probabilities(self, gradients, hessians, iteration):
+            size = np.abs(gradients).sum(axis=0)
+            return np.clip(size / size.max(), 0.05, 1.0)
+
+    clf = small(sampler=LargeGradients(), n_estimators=15, min_samples_leaf=5).fit(X, y)
+    assert clf.score(X, y) > 0.9
+    assert clf.sampling_history_[0]["max_weight"] >= 1.0
+
+
+def test_verbose_logs_through_logging(cancer, caplog):
+    X, y = cancer
+    with caplog.at_level("INFO", logger="mvsboost"):
+        small(verbose=2).fit(X, y, eval_set=[(X, y)])
+    lines = [record.message for record in caplog.records if record.message.startswith("iteration")]
+    assert len(lines) == 2
+    assert "eval_0 log_loss" in lines[0]
+
+
+def test_silent_by_default(cancer, capfd, caplog):
+    small().fit(*cancer)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert [r for r in caplog.records if "compiling" not in r.message] == []
+    assert err == "" or "compiling" in err
