@@ -6,6 +6,7 @@ callbacks. It knows no device, no cluster, no clock and no screen.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -15,8 +16,8 @@ from numpy.typing import NDArray
 from mvsboost.backends.protocol import Backend, GradientRange
 from mvsboost.backends.registry import BackendFactory, backend_factory
 from mvsboost.callbacks import Callback, Progress
-from mvsboost.data import Dataset
-from mvsboost.errors import ConvergenceStop, ObjectiveError, ParameterError
+from mvsboost.data import BinMapper, Dataset
+from mvsboost.errors import ConvergenceStop, DataError, ObjectiveError, ParameterError
 from mvsboost.fixedpoint import Packing, sum_scale
 from mvsboost.metrics import Metric
 from mvsboost.model import Model
@@ -32,6 +33,10 @@ from mvsboost.trees.leaves import (
 )
 
 __all__ = ["TrainConfig", "TrainResult", "train"]
+
+MAX_SAMPLE_STEP = 4.0
+"""Largest leaf value, before shrinkage and on the scale of a logit or a logarithm, that a
+sample is trusted with: a handful of heavily weighted rows can look arbitrarily certain."""
 
 
 @dataclass(frozen=True)
@@ -156,6 +161,8 @@ class _Run:
         init_model: Model | None,
         factory: BackendFactory | None,
     ) -> _Run:
+        for data in eval_sets.values():
+            _check_mapper(data, dataset.mapper, "an evaluation set")
         make = factory or backend_factory(config.device, config.n_threads)
         backend = make(dataset.rows, config.objective)
         evaluation = {
@@ -164,7 +171,9 @@ class _Run:
         if init_model is None:
             model = Model.empty(dataset, config.objective, _baseline(backend, config.objective))
         else:
+            _check_start(init_model, dataset, config.objective)
             model = init_model.copy()
+            model.best_iteration = None  # early stopping looks for it anew
         for rows in (backend, *(other for other, _ in evaluation.values())):
             model.put_scores(rows)
         first = model.n_iterations
@@ -195,7 +204,7 @@ class _Run:
             iteration=iteration,
             n_rows=self.backend.n_rows,
             gradients=gradients,
-            leaves=[_leaf_summary(tree, self.config) for tree in self.model.last_trees()],
+            leaves=[_leaf_summary(tree) for tree in self.model.last_trees()],
             previous=self.samples[-1] if self.samples else None,
         )
         return self.config.sampler.draw(self.backend, context)
@@ -219,19 +228,20 @@ class _Run:
         return self._finish_tree(grown, output, gradients)
 
     def _finish_tree(self, grown: GrownTree, output: int, gradients: GradientRange) -> Tree:
-        config, l2 = self.config, self.config.tree.l2
-        alpha = config.objective.leaf_quantile
-        if alpha is not None:
-            values = residual_quantiles(self.backend, grown.structure, alpha)
-            return with_values(grown, values, config.learning_rate)
-        if config.leaf_values == "sample" or grown.saw_all_rows:
-            sample = config.leaf_values == "sample"
-            values = values_from_words(grown, l2, sample=sample)
-            return with_values(grown, values, config.learning_rate)
+        config, objective, l2 = self.config, self.config.objective, self.config.tree.l2
+        rate, from_sample = config.learning_rate, config.leaf_values == "sample"
+        if objective.leaf_quantile is not None:
+            values = residual_quantiles(self.backend, grown.structure, objective.leaf_quantile)
+            return with_values(grown, values, rate)
+        if from_sample or grown.saw_all_rows:
+            values = values_from_words(grown, l2, sample=from_sample)
+            bounded = math.isfinite(objective.max_step)
+            step = min(objective.max_step, MAX_SAMPLE_STEP) if bounded else math.inf
+            return with_values(grown, values, rate, step if from_sample else objective.max_step)
         values, hessian, cover = values_from_all_rows(
             self.backend, grown.structure, output, gradients, l2
         )
-        return with_values(grown, values, config.learning_rate, hessian, cover)
+        return with_values(grown, values, rate, objective.max_step, hessian, cover)
 
     def update(self, trees: list[Tree], sample: Sample) -> None:
         self.samples.append(sample)
@@ -255,8 +265,9 @@ class _Run:
         return bool(asked)
 
     def _without_split(self) -> list[str]:
-        """Full data that finds no split will find none again; another sample may."""
-        if self.samples[-1].summary.n_certain == self.backend.n_rows:
+        """All rows and columns that find no split will find none again; other ones may."""
+        everything = self.samples[-1].summary.n_certain == self.backend.n_rows
+        if everything and self.config.colsample >= 1.0:
             return ["no split improves the loss"]
         return []
 
@@ -266,6 +277,7 @@ class _Run:
             n_iterations=self.iterations.stop,
             model=self.model,
             metrics={metric.name: metric.greater_is_better for metric in self.config.metrics},
+            eval_sets=tuple(self.evaluation),
             sample=self.samples[-1].as_record() if self.samples else None,
         )
 
@@ -293,6 +305,20 @@ def _baseline(backend: Backend, objective: Objective) -> NDArray[np.float64]:
     return np.asarray(objective.baseline(means, quantile), np.float64)
 
 
+def _check_mapper(data: Dataset, mapper: BinMapper, what: str) -> None:
+    if data.mapper is not mapper and data.mapper.to_dict() != mapper.to_dict():
+        raise DataError(f"{what} must be binned by the training set's mapper: pass mapper=")
+
+
+def _check_start(model: Model, dataset: Dataset, objective: Objective) -> None:
+    if model.n_outputs != objective.n_outputs:
+        raise DataError(
+            f"init_model has {model.n_outputs} output(s), objective {objective.name!r} has "
+            f"{objective.n_outputs}: continue with the objective it was trained with"
+        )
+    _check_mapper(dataset, model.mapper, "a data set to continue init_model on")
+
+
 def _feature_table(dataset: Dataset, monotone: Mapping[int, int]) -> FeatureTable:
     mapper = dataset.mapper
     signs = np.zeros(len(mapper.n_bins), np.int8)
@@ -318,10 +344,9 @@ def _check_gradients(gradients: GradientRange, objective: Objective) -> None:
         )
 
 
-def _leaf_summary(tree: Tree, config: TrainConfig) -> LeafSummary:
+def _leaf_summary(tree: Tree) -> LeafSummary:
     leaf = tree.is_leaf
-    value = tree.value[leaf] / config.learning_rate
-    return LeafSummary(value, tree.hessian[leaf], config.learning_rate)
+    return LeafSummary(tree.value[leaf] / tree.shrinkage, tree.hessian[leaf], tree.shrinkage)
 
 
 def _choose_features(n_features: int, config: TrainConfig, iteration: int) -> NDArray[np.int64]:

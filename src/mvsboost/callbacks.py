@@ -8,6 +8,7 @@ survive a resumed run is not kept here but in the model's history.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -46,6 +47,8 @@ class Progress:
         Metrics that are evaluated, and whether greater is better.
     sample : dict or None
         Record of the last draw.
+    eval_sets : tuple of str
+        Names of the evaluation sets of this run.
     """
 
     iteration: int
@@ -53,6 +56,7 @@ class Progress:
     model: Model
     metrics: Mapping[str, bool]
     sample: Mapping[str, float] | None
+    eval_sets: tuple[str, ...] = ()
 
     def latest(self) -> dict[str, float]:
         """The last value of every metric, by "set metric"."""
@@ -105,33 +109,47 @@ class EarlyStopping(Callback):
         if rounds < 1:
             raise ParameterError("early_stopping_rounds", rounds, "a positive integer")
         self.rounds, self.data, self.metric, self.min_delta = rounds, data, metric, min_delta
+        self._watched, self._sign, self._best = ("", ""), 1.0, 0
 
     def begin(self, progress: Progress) -> None:
-        """Check that there is something to watch."""
-        if not progress.metrics:
+        """Find what to watch, and the best so far if the model has a history of it."""
+        if not progress.metrics or not progress.eval_sets:
             raise ParameterError(
                 "early_stopping_rounds", self.rounds, "used with an eval_set or validation_fraction"
             )
-        if self.metric is not None and self.metric not in progress.metrics:
+        data = self.data or progress.eval_sets[0]
+        metric = self.metric or next(iter(progress.metrics))
+        if data not in progress.eval_sets:
+            raise ParameterError("EarlyStopping.data", data, f"one of {progress.eval_sets}")
+        if metric not in progress.metrics:
             raise ParameterError(
-                "EarlyStopping.metric", self.metric, f"one of {sorted(progress.metrics)}"
+                "EarlyStopping.metric", metric, f"one of {sorted(progress.metrics)}"
             )
+        self._watched, self._best = (data, metric), 0
+        self._sign = -1.0 if progress.metrics[metric] else 1.0
+        values = progress.model.history.get(data, {}).get(metric, [])
+        for count in range(1, len(values) + 1):
+            self._compare(values[:count])
+        if values:
+            self._mark(progress.model, values)
+
+    def _compare(self, values: list[float]) -> None:
+        """Note the last value if it is the best; `_best` counts values up to the best."""
+        best = values[self._best - 1] if self._best else math.nan
+        if math.isnan(best) or self._sign * values[-1] < self._sign * best - self.min_delta:
+            self._best = len(values)
+
+    def _mark(self, model: Model, values: list[float]) -> None:
+        # iterations of a model continued from may lie before the first value
+        model.best_iteration = model.n_iterations - len(values) + self._best
 
     def after_iteration(self, progress: Progress) -> str | None:
         """Compare the latest value with the best one."""
-        data = self.data or next(iter(progress.model.history))
-        metric = self.metric or next(iter(progress.metrics))
-        sign = -1.0 if progress.metrics[metric] else 1.0
+        data, metric = self._watched
         values = progress.model.history[data][metric]
-        done = progress.model.n_iterations
-        before = done - len(values)  # iterations of a model continued from, never evaluated
-        best = progress.model.best_iteration
-        if best is None or best <= before:
-            best = before + 1
-        if sign * values[-1] < sign * values[best - before - 1] - self.min_delta:
-            best = done
-        progress.model.best_iteration = best
-        if done - best >= self.rounds:
+        self._compare(values)
+        self._mark(progress.model, values)
+        if len(values) - self._best >= self.rounds:
             return f"{data} {metric} has not improved for {self.rounds} iterations"
         return None
 

@@ -91,8 +91,10 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         held_out = _eval_items(eval_set)
         evaluated = bool(held_out) or self.validation_fraction is not None
         metrics = self._metrics(objective) if evaluated else []
-        start, callbacks = _starting_point(init_model, resume)
-        callbacks += self._callbacks(evaluated)
+        start = _starting_point(init_model, resume)
+        callbacks = self._callbacks(evaluated)
+        if resume is not None:
+            callbacks.append(Checkpoint(resume))  # the last, so that it saves what others note
         seed = self._seed()
         weight = None if sample_weight is None else np.asarray(sample_weight)
         dataset, evaluation = self._datasets(columns, target, weight, held_out, start, seed)
@@ -645,20 +647,18 @@ def _eval_items(eval_set: Any) -> list[tuple[Any, Any, Any]]:
     return [(pair[0], pair[1], pair[2] if len(pair) == 3 else None) for pair in pairs]
 
 
-def _starting_point(
-    init_model: Any, resume: str | PathLike[str] | None
-) -> tuple[Model | None, list[Callback]]:
-    """The model to go on from, and the callback that keeps a checkpoint."""
+def _starting_point(init_model: Any, resume: str | PathLike[str] | None) -> Model | None:
+    """The model to go on from."""
     if init_model is not None and resume is not None:
         raise ParameterError("resume", resume, "left out where init_model is given")
     if resume is not None:
-        return Model.load(resume) if os.path.exists(resume) else None, [Checkpoint(resume)]
+        return Model.load(resume) if os.path.exists(resume) else None
     if isinstance(init_model, _MVSEstimator):
         check_is_fitted(init_model, "model_")
-        return init_model.model_, []
+        return init_model.model_
     if init_model is None or isinstance(init_model, Model):
-        return init_model, []
-    return Model.load(init_model), []
+        return init_model
+    return Model.load(init_model)
 
 
 def _monotone(constraints: Any, dataset: Dataset) -> dict[int, int]:

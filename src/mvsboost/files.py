@@ -44,5 +44,5 @@ def read_json(path: str | PathLike[str]) -> Any:
         if data[:2] == b"\x1f\x8b":
             data = gzip.decompress(data)
         return json.loads(data)
-    except (ValueError, EOFError, OSError, zlib.error) as error:
+    except (ValueError, EOFError, OSError, RecursionError, zlib.error) as error:
         raise ModelFormatError(f"{os.fspath(path)} is not a model file: {error}") from error

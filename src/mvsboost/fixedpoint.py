@@ -45,7 +45,7 @@ def power_of_two_below(x: float) -> float:
     >>> power_of_two_below(5.0), power_of_two_below(0.3)
     (4.0, 0.25)
     """
-    _, exponent = math.frexp(x)
+    _, exponent = math.frexp(x) if math.isfinite(x) else (0.5, 1001)
     return math.ldexp(1.0, min(max(exponent - 1, -1000), 1000))
 
 
@@ -133,9 +133,9 @@ class Packing:
         The expectation of a rounded value over a uniform `rounding` is the value itself.
         """
         words = np.empty((len(gradient), 2), PACKED)
-        g = np.floor(gradient * self.gradient_scale + rounding).astype(np.int64)
-        h = np.floor(hessian * self.hessian_scale + rounding).astype(np.int64)
-        w = np.floor(weight * self.weight_scale + rounding).astype(np.int64)
+        g = _round(gradient * self.gradient_scale, rounding)
+        h = _round(hessian * self.hessian_scale, rounding)
+        w = _round(weight * self.weight_scale, rounding)
         words[:, 0] = (g << self.count_bits) + 1
         words[:, 1] = (h << HALF) + w
         return words
@@ -163,3 +163,9 @@ class Packing:
             weight=(second & _WEIGHT_MASK) / self.weight_scale,
             count=first & ((1 << self.count_bits) - 1),
         )
+
+
+def _round(x: NDArray[np.float64], rounding: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Numbers rounded up where its fraction and `rounding` reach 1; a whole number stays."""
+    whole = np.floor(x)
+    return whole.astype(np.int64) + ((x - whole) + rounding >= 1.0)

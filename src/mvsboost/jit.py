@@ -8,6 +8,8 @@ the first fit short, and no threading layer is shared with other libraries.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
@@ -21,8 +23,29 @@ KERNELS: list[Any] = []
 def kernel(function: F) -> F:
     """Compile a function of scalars and arrays, cached on disk, free of the GIL."""
     compiled = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    _stamp_cache(compiled)
     KERNELS.append(compiled)
     return cast(F, compiled)
+
+
+@cache
+def _package_stamp() -> tuple[tuple[str, int, float], ...]:
+    """Name, size and time of every module that kernels are written in."""
+    package = Path(__file__).parent
+    modules = [*package.glob("*.py"), *package.glob("backends/cpu/*.py")]
+    found = [(module.name, module.stat()) for module in sorted(modules)]
+    return tuple((name, stat.st_size, stat.st_mtime) for name, stat in found)
+
+
+def _stamp_cache(compiled: Any) -> None:
+    """Let a change in any kernel's module make the cache of all of them stale.
+
+    Numba looks at the kernel's own file only, and would go on with old code of the
+    functions that it calls in others.
+    """
+    file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    if file is not None:
+        file._source_stamp = (file._source_stamp, _package_stamp())
 
 
 def twice(function: F) -> tuple[F, F]:

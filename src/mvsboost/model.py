@@ -213,9 +213,30 @@ class Model:
             model.iterations = [
                 [Tree.from_dict(tree) for tree in trees] for trees in state["iterations"]
             ]
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except ModelFormatError:
+            raise
+        except (
+            KeyError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            LookupError,
+            ArithmeticError,
+        ) as error:
             raise ModelFormatError(f"the model file is damaged: {error!r}") from error
+        model._check()
         return model
+
+    def _check(self) -> None:
+        """Trees must fit the outputs and the bins of the model."""
+        for trees in self.iterations:
+            if len(trees) != self.n_outputs or self.n_outputs != self.objective.n_outputs:
+                raise ModelFormatError("the model file has trees for another number of outputs")
+            if any(tree.feature.max() >= self.mapper.n_features for tree in trees):
+                raise ModelFormatError("a tree in the model file tests a feature that is not there")
+        best = self.best_iteration
+        if best is not None and (type(best) is not int or not 0 <= best <= self.n_iterations):
+            raise ModelFormatError(f"the model file has {best!r} as its best iteration")
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write one JSON file, gzipped if the name ends in ``.gz``; all of it or nothing."""

@@ -64,7 +64,7 @@ def exp(x: Any) -> Any:
 
 
 def log(x: Any) -> Any:
-    """Natural logarithm of positive float64 arrays or scalars; error below 3 ulp.
+    """Natural logarithm of positive float64 arrays or scalars; error below 2 ulp.
 
     Values under the smallest normal number are taken as that number.
 
@@ -79,20 +79,23 @@ def log(x: Any) -> Any:
     above = mantissa > _SQRT2
     exponent = (bits >> _SHIFT) - _BIAS + above
     mantissa = mantissa * (1.0 - 0.5 * above)
-    s = (mantissa - 1.0) / (mantissa + 1.0)
+    # log(1 + f) = f − (f²/2 − s (f²/2 + R)) with s = f / (2 + f): the large term f is exact
+    f = mantissa - 1.0
+    s = f / (2.0 + f)
     z = s * s
-    p = 1.0 / 21.0
-    p = p * z + 1.0 / 19.0
-    p = p * z + 1.0 / 17.0
-    p = p * z + 1.0 / 15.0
-    p = p * z + 1.0 / 13.0
-    p = p * z + 1.0 / 11.0
-    p = p * z + 1.0 / 9.0
-    p = p * z + 1.0 / 7.0
-    p = p * z + 1.0 / 5.0
-    p = p * z + 1.0 / 3.0
-    p = p * z + 1.0
-    return exponent * _LN2_HIGH + (exponent * _LN2_LOW + 2.0 * s * p)
+    p = 2.0 / 21.0
+    p = p * z + 2.0 / 19.0
+    p = p * z + 2.0 / 17.0
+    p = p * z + 2.0 / 15.0
+    p = p * z + 2.0 / 13.0
+    p = p * z + 2.0 / 11.0
+    p = p * z + 2.0 / 9.0
+    p = p * z + 2.0 / 7.0
+    p = p * z + 2.0 / 5.0
+    p = p * z + 2.0 / 3.0
+    half = 0.5 * f * f
+    small = half - (s * (half + p * z) + exponent * _LN2_LOW)
+    return exponent * _LN2_HIGH - (small - f)
 
 
 def sigmoid(x: Any) -> Any:

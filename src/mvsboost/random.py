@@ -61,9 +61,9 @@ def stream_key(seed: int, iteration: int, purpose: Purpose, attempt: int = 0) ->
 
     Examples
     --------
-    >>> stream_key(0, 1, Purpose.DRAW) == stream_key(0, 1, Purpose.DRAW)
+    >>> bool(stream_key(0, 1, Purpose.DRAW) == stream_key(0, 1, Purpose.DRAW))
     True
-    >>> stream_key(0, 1, Purpose.DRAW) == stream_key(0, 2, Purpose.DRAW)
+    >>> bool(stream_key(0, 1, Purpose.DRAW) == stream_key(0, 2, Purpose.DRAW))
     False
     """
     key = 0

@@ -70,6 +70,7 @@ class TestAgreement:
     @example(np.array([FLOAT32_MAX] + [1] * 9, np.float32), 0.5)
     @example(np.array([FLOAT32_MAX, 1e20] + [SMALLEST] * 9, np.float32), 0.5)
     @example(np.array([SMALLEST] * 9, np.float32), 0.25)
+    @example(np.array([0.0, 1.0, SMALLEST, 1e20], np.float32), 0.5)
     @example(np.arange(30, dtype=np.float32), 0.3)
     @example(np.arange(30, dtype=np.float32)[::-1].copy(), 0.3)
     @settings(max_examples=200, deadline=None)
@@ -120,7 +121,8 @@ class TestNewton:
         first = newton(scores, target)
         again = newton(scores, target, start=first.mu)
         assert again.mu == first.mu
-        assert again.passes <= max(first.passes, 4)
+        # a start that leads nowhere costs the pass that shows it
+        assert again.passes <= max(first.passes + 1, 4)
 
     @given(score_lists, st.floats(0.01, 0.999), st.integers(2, 5))
     @settings(max_examples=50, deadline=None)

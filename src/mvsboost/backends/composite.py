@@ -125,7 +125,8 @@ class CompositeBackend:
         self._each(lambda child: child.apply_tree(tree, output))
 
     def metric_range(self, metric: RowMetric) -> float:
-        return max(self._each(lambda child: child.metric_range(metric)))
+        # NaN wins, wherever it is
+        return float(np.max(self._each(lambda child: child.metric_range(metric))))
 
     def metric_sums(self, metric: RowMetric, scale: float) -> int:
         return sum(self._each(lambda child: child.metric_sums(metric, scale)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -32,6 +33,10 @@ class Objective(ABC):
     leaf_quantile : float or None
         None: a leaf's value is the Newton step −G/(H + l2). A number α: it is the
         α-quantile of the residuals y − F in the leaf.
+    max_step : float
+        Largest magnitude of a leaf's value before shrinkage. A Newton step can be arbitrarily
+        long where the hessian nearly vanishes, and where the link is an exponential one such
+        step ends in an overflow.
     is_classifier : bool
         Whether the target holds class codes 0, 1, ….
     default_metric : str
@@ -42,6 +47,7 @@ class Objective(ABC):
     n_outputs: int = 1
     link: Link = IdentityLink()
     leaf_quantile: float | None = None
+    max_step: float = math.inf
     is_classifier: bool = False
     default_metric: str = "rmse"
 

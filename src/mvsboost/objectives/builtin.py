@@ -31,6 +31,13 @@ SMALLEST_HESSIAN = 1e-16
 """Floor of p(1 − p): a row that is predicted with certainty keeps a positive curvature."""
 
 
+LOGIT_STEP = 30.0
+"""Past scores of ±30 a probability is 0 or 1 to all that matters."""
+
+LOG_STEP = 3.0
+"""A leaf may multiply a mean by at most e³, about 20, before shrinkage."""
+
+
 class BuiltinObjective(Objective):
     """An objective that a model file restores in full from its name and parameters."""
 
@@ -60,6 +67,8 @@ class Logistic(BuiltinObjective):
     """
 
     name = "logistic"
+    kernel = "logistic"
+    max_step = LOGIT_STEP
     link = LogitLink()
     is_classifier = True
     default_metric = "log_loss"
@@ -106,6 +115,8 @@ class Softmax(BuiltinObjective):
     """
 
     name = "softmax"
+    kernel = "softmax"
+    max_step = LOGIT_STEP
     link = MultinomialLogit()
     is_classifier = True
     default_metric = "log_loss"
@@ -160,6 +171,7 @@ class Squared(BuiltinObjective):
     """
 
     name = "squared"
+    kernel = "squared"
     default_metric = "rmse"
 
     def gradients(self, target: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -184,6 +196,7 @@ class Absolute(BuiltinObjective):
     """
 
     name = "absolute"
+    kernel = "absolute"
     leaf_quantile = 0.5
     default_metric = "mae"
 
@@ -220,6 +233,7 @@ class Quantile(BuiltinObjective):
     """
 
     name = "quantile"
+    kernel = "quantile"
     default_metric = "pinball"
 
     def __init__(self, alpha: float = 0.5) -> None:
@@ -262,6 +276,8 @@ class Poisson(BuiltinObjective):
     """
 
     name = "poisson"
+    kernel = "poisson"
+    max_step = LOG_STEP
     link = LogLink()
     default_metric = "poisson_deviance"
 

@@ -272,8 +272,11 @@ class _Search:
         """Whether µ is at most this number, the sum of scores under it, and t less the rest."""
         mu = _float(bits)
         scale = sum_scale(mu, self.n_rows)
-        total, large, _ = self._pass(mu, scale)
+        total, large, zeros = self._pass(mu, scale)
         small, room = Fraction(total) / Fraction(scale), self.target - large
+        if room == 0:
+            # scores under µ that round to nothing are there all the same
+            return large + zeros == self.n_rows, small, room
         return small <= room * Fraction(mu), small, room
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from mvsboost.backends.protocol import DIGIT_BITS, Backend, GradientRange, residual_of_key
 from mvsboost.fixedpoint import sum_scale
 from mvsboost.trees.grower import GrownTree
-from mvsboost.trees.tree import LEAF, Tree
+from mvsboost.trees.tree import Tree
 
 
 def newton_values(
@@ -55,13 +55,14 @@ def residual_quantiles(backend: Backend, tree: Tree, alpha: float) -> NDArray[np
     scale = sum_scale(max_weight, backend.n_rows)
     nodes = np.arange(tree.n_nodes)
     prefix = np.zeros(tree.n_nodes, np.int64)
-    rank: NDArray[np.float64] | None = None
+    rank: NDArray[np.int64] | None = None
     for known_bits in range(0, 32, DIGIT_BITS):
         counts = backend.residual_counts(tree, prefix, known_bits, scale)
         reached = np.cumsum(counts, axis=1)
         if rank is None:
-            # the smallest residual that reaches the rank; a rank of 0 would pick an empty bucket
-            rank = np.maximum(alpha * reached[:, -1], 1.0)
+            # an integer: as a float it could pass the total, and no row would match
+            total = reached[:, -1]
+            rank = np.clip(np.ceil(alpha * total).astype(np.int64), 1, np.maximum(total, 1))
         digit = np.minimum((reached < rank[:, None]).sum(axis=1), counts.shape[1] - 1)
         rank = rank - np.where(digit > 0, reached[nodes, digit - 1], 0)
         prefix = (prefix << DIGIT_BITS) | digit
@@ -73,17 +74,29 @@ def with_values(
     grown: GrownTree,
     values: NDArray[np.float64],
     shrinkage: float,
+    max_step: float = np.inf,
     hessian: NDArray[np.float64] | None = None,
     cover: NDArray[np.float64] | None = None,
 ) -> Tree:
-    """The finished tree: bounded, shrunk leaf values; 0 at inner nodes."""
+    """The finished tree: bounded, shrunk leaf values; 0 at inner nodes.
+
+    `hessian` and `cover`, if given, hold those of the leaves, and inner nodes add them up.
+    """
     tree = grown.structure
-    leaf = tree.feature == LEAF
-    bounded = np.clip(values, grown.nodes.lower, grown.nodes.upper)
-    value = np.where(leaf, shrinkage * bounded, 0.0)
+    bounded = np.clip(values, -max_step, max_step)
+    bounded = np.clip(bounded, grown.nodes.lower, grown.nodes.upper)
     return replace(
         tree,
-        value=value,
-        hessian=tree.hessian if hessian is None else np.where(leaf, hessian, tree.hessian),
-        cover=tree.cover if cover is None else np.where(leaf, cover, tree.cover),
+        value=np.where(tree.is_leaf, shrinkage * bounded, 0.0),
+        hessian=tree.hessian if hessian is None else _add_up(tree, hessian),
+        cover=tree.cover if cover is None else _add_up(tree, cover),
+        shrinkage=shrinkage,
     )
+
+
+def _add_up(tree: Tree, of_leaves: NDArray[np.float64]) -> NDArray[np.float64]:
+    totals = of_leaves.copy()
+    for node in np.flatnonzero(~tree.is_leaf)[::-1]:
+        # children come after their parent
+        totals[node] = totals[tree.left[node]] + totals[tree.right[node]]
+    return totals

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mvsboost.dtypes import BIN, TABLE
+from mvsboost.errors import ModelFormatError
 
 LEAF = -1
 """Value of `feature`, `left` and `right` at a leaf."""
@@ -45,6 +46,8 @@ class Tree:
         (Estimated) number of training rows in a node.
     hessian : float64 array
         Sum of hessians of a node.
+    shrinkage : float
+        Learning rate that `value` includes.
     """
 
     feature: NDArray[np.int32]
@@ -59,6 +62,7 @@ class Tree:
     gain: NDArray[np.float64]
     cover: NDArray[np.float64]
     hessian: NDArray[np.float64]
+    shrinkage: float = 1.0
 
     @property
     def n_nodes(self) -> int:
@@ -99,7 +103,7 @@ class Tree:
     @classmethod
     def single_leaf(cls, value: float = 0.0) -> Tree:
         """A tree that is one leaf."""
-        arrays = {name: np.zeros(1, dtype) for name, dtype in _DTYPES.items()}
+        arrays: dict[str, Any] = {name: np.zeros(1, dtype) for name, dtype in _DTYPES.items()}
         for name in ("feature", "threshold", "categories", "left", "right"):
             arrays[name][:] = LEAF
         arrays["category_sets"] = np.zeros((0, _WORDS), np.uint32)
@@ -108,14 +112,37 @@ class Tree:
 
     def to_dict(self) -> dict[str, Any]:
         """Lists of plain numbers, ready for JSON; floats round-trip exactly."""
-        return {name: getattr(self, name).tolist() for name in _DTYPES}
+        arrays = {name: getattr(self, name).tolist() for name in _DTYPES}
+        return {**arrays, "shrinkage": self.shrinkage}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Tree:
-        """Read back what `to_dict` wrote."""
-        arrays = {name: np.array(data[name], dtype) for name, dtype in _DTYPES.items()}
+        """Read back what `to_dict` wrote; a damaged tree is a `ModelFormatError`."""
+        arrays: dict[str, Any] = {
+            name: np.array(data[name], dtype) for name, dtype in _DTYPES.items()
+        }
         arrays["category_sets"] = arrays["category_sets"].reshape(-1, _WORDS)
-        return cls(**arrays)
+        tree = cls(**arrays, shrinkage=float(data["shrinkage"]))
+        tree._check()
+        return tree
+
+    def _check(self) -> None:
+        """Kernels follow these numbers unchecked, so they must lead somewhere."""
+        n = self.n_nodes
+        shapes = {getattr(self, name).shape for name in _DTYPES if name != "category_sets"}
+        if n == 0 or shapes != {(n,)}:
+            raise ModelFormatError("a tree in the model file has arrays of unequal length")
+        leaf, nodes = self.is_leaf, np.arange(n)
+        ends = (self.left == LEAF) & (self.right == LEAF)
+        onward = (self.left > nodes) & (self.right > nodes) & (self.left < n) & (self.right < n)
+        right = np.where(leaf, ends, onward & (self.feature >= 0))
+        right &= (self.categories >= LEAF) & (self.categories < len(self.category_sets))
+        right &= (self.missing_bin >= 0) & (self.missing_bin < TABLE)
+        right &= np.isfinite(self.value)
+        if not right.all() or not self.shrinkage > 0:
+            raise ModelFormatError(
+                f"a tree in the model file is damaged at node {int(np.argmin(right))}"
+            )
 
 
 _DTYPES: dict[str, type[np.generic]] = {

@@ -102,7 +102,8 @@ class CPUBackend:
 
     def _gradient_slice(self, start: int, stop: int, order: int) -> GradientRange:
         y, score, g, h = self.rows.target, self._scores, self._g, self._h
-        compiled = gradients.KERNELS.get(self.objective.name)
+        # of the class itself: a subclass may have gradients of its own
+        compiled = gradients.KERNELS.get(vars(type(self.objective)).get("kernel", ""))
         if compiled is None:
             rows = slice(start, stop)
             g[:, rows], h[:, rows] = self.objective.gradients(y[rows], score[:, rows])
@@ -364,7 +365,7 @@ class CPUBackend:
         parts = self._threads.run(
             lambda a, b: float(np.abs(self._losses(metric, a, b)).max(initial=0.0)), self.n_rows
         )
-        return max(parts)
+        return float(np.max(parts))  # NaN wins, wherever it is
 
     def metric_sums(self, metric: RowMetric, scale: float) -> int:
         parts = self._threads.run(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mvsboost.fixedpoint import HALF
-from mvsboost.jit import kernel
+from mvsboost.jit import inlined, kernel
 from mvsboost.random import uniform_scalar
 
 
@@ -73,6 +73,12 @@ def draw_range(g: Any, h: Any, rows: Any, weights: Any) -> tuple[int, float, flo
     return certain, max_w, max_g, max_h
 
 
+@inlined
+def _round(x: Any, u: Any) -> Any:
+    whole = np.floor(x)
+    return np.int64(whole) + (np.int64(1) if (x - whole) + u >= 1.0 else np.int64(0))
+
+
 @kernel
 def pack_rows(
     g: Any,
@@ -90,9 +96,9 @@ def pack_rows(
         i = np.int64(rows[j])
         u = uniform_scalar(key, np.uint64(offset + i))
         w = weights[j]
-        gradient = np.int64(np.floor(w * np.float64(g[i]) * scales[0] + u))
-        hessian = np.int64(np.floor(w * np.float64(h[i]) * scales[1] + u))
-        weight = np.int64(np.floor(w * scales[2] + u))
+        gradient = _round(w * np.float64(g[i]) * scales[0], u)
+        hessian = _round(w * np.float64(h[i]) * scales[1], u)
+        weight = _round(w * scales[2], u)
         words[j, 0] = (gradient << count_bits) + 1
         words[j, 1] = (hessian << HALF) + weight
 
