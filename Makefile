@@ -5,6 +5,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+JOBS ?= 2
 
 .PHONY: demo test lint unit unit-nojit coverage docs clean
 
@@ -21,15 +22,14 @@ lint: $(VENV)/dev.stamp
 
 unit: $(VENV)/dev.stamp
 	rm -f .coverage .coverage.*
-	$(BIN)/coverage run -m pytest -q --durations=10
+	$(BIN)/pytest -q -n $(JOBS) --cov --cov-report= --durations=10
 
 # plain Python in place of compiled kernels: real tracebacks, and lines that coverage can count
 unit-nojit: $(VENV)/dev.stamp
-	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -m "not large" \
-		-W "ignore:overflow encountered:RuntimeWarning"
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -n $(JOBS) --cov --cov-append --cov-report= \
+		-m "not large" -W "ignore:overflow encountered:RuntimeWarning" --durations=10
 
 coverage: $(VENV)/dev.stamp
-	$(BIN)/coverage combine -q
 	$(BIN)/coverage report --skip-covered --fail-under=95
 
 docs: $(VENV)/dev.stamp

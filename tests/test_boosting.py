@@ -11,7 +11,6 @@ import pytest
 
 from mvsboost.backends.composite import CompositeBackend
 from mvsboost.backends.cpu import CPUBackend
-from mvsboost.backends.cpu import backend as cpu_backend
 from mvsboost.backends.reference import ReferenceBackend
 from mvsboost.boosting import train
 from mvsboost.data import Dataset
@@ -167,9 +166,11 @@ def test_the_model_is_the_same_for_any_backend(
     assert any(tree.n_leaves > 1 for trees in expected.model.iterations for tree in trees)
     for name, how in BACKENDS.items():
         # whole trees in one call, and verb by verb
-        for whole in (100_000, 0):
-            monkeypatch.setattr(cpu_backend, "WHOLE_TREE_ROWS", whole)
-            seen = run(data, objective, options, make_config, **dict(how))
+        for whole in (True, False):
+            with monkeypatch.context() as patch:
+                if not whole:
+                    patch.setattr(CPUBackend, "grow_whole_tree", lambda self, request: None)
+                seen = run(data, objective, options, make_config, **dict(how))
             assert model_bytes(seen.model) == model_bytes(expected.model), (name, whole)
             assert seen.stop_reason == expected.stop_reason
 

@@ -16,7 +16,6 @@ import pytest
 import mvsboost
 from mvsboost import SGB, MVSClassifier, MVSRegressor
 from mvsboost.backends.cpu import compilation
-from mvsboost.backends.cpu.backend import WHOLE_TREE_ROWS
 from mvsboost.jit import KERNELS
 from mvsboost.warmup import warm_up
 
@@ -147,7 +146,7 @@ def test_warm_up_leaves_nothing_to_compile() -> None:
     MVSRegressor(n_estimators=2, colsample=0.5, monotone_constraints=[1, 0, 0]).fit(X, y)
     labels = (y > 0).astype(int)
     MVSClassifier(n_estimators=2, order=1, sampler=SGB(0.5)).fit(X, labels).predict_proba(X)
-    many = 2 * WHOLE_TREE_ROWS + 1
+    many = 40_000  # enough for two threads
     large = MVSClassifier(n_estimators=2, n_jobs=2)
     large.fit(rng.normal(size=(many, 2)), np.arange(many) % 2, sample_weight=np.ones(many))
     assert compiled() == before

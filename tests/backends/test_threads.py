@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mvsboost.backends.cpu import threads
 from mvsboost.backends.cpu.threads import SMALLEST_SLICE, Threads, available_cores
 
 
@@ -29,9 +29,11 @@ def test_results_come_in_order():
 
 
 @pytest.mark.usefixtures("small_slices")
-def test_slices_run_on_threads_of_the_pool():
-    names = Threads(2).run(lambda a, b: threading.current_thread().name, 100)
-    assert all(name.startswith("mvsboost") for name in names)
+def test_the_first_slice_stays_and_the_others_go_to_threads():
+    first, *others = Threads(3).run(lambda a, b: threading.current_thread().name, 100)
+    assert first == threading.current_thread().name
+    assert len(others) == 2
+    assert all(name.startswith("mvsboost") for name in others)
 
 
 def test_few_rows_stay_on_the_calling_thread():
@@ -48,9 +50,15 @@ def test_an_error_on_a_thread_reaches_the_caller():
         Threads(2).run(fail, 100)
 
 
-def test_pools_are_shared_by_size():
-    assert threads._pool(2, 1) is threads._pool(2, 1)
-    assert threads._pool(2, 1) is not threads._pool(2, 2)
+def test_all_run_at_one_time_whatever_other_fits_do():
+    """Kernels wait for each other: two fits at once must not hold each other's threads."""
+
+    def fit(_: int) -> list[int]:
+        barrier = threading.Barrier(4)
+        return Threads(4).together(lambda thread: barrier.wait(timeout=30) * 0 + thread, 4)
+
+    with ThreadPoolExecutor(5) as fits:
+        assert list(fits.map(fit, range(5))) == [[0, 1, 2, 3]] * 5
 
 
 def test_there_is_a_core():

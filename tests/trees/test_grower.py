@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from mvsboost.backends.cpu import CPUBackend
-from mvsboost.backends.cpu import backend as cpu_backend
 from mvsboost.backends.protocol import AllRows, Smallest
 from mvsboost.backends.reference import ReferenceBackend
 from mvsboost.fixedpoint import Packing
@@ -216,8 +215,10 @@ def test_a_whole_tree_in_one_call_is_the_tree_grown_by_verbs(
 
 @pytest.mark.usefixtures("small_slices")
 @pytest.mark.parametrize("params", [PARAMS, LEVELS])
-def test_threads_grow_the_same_tree(params, make_rows, monkeypatch):
-    monkeypatch.setattr(cpu_backend, "WHOLE_TREE_ROWS", 0)
+@pytest.mark.parametrize("whole", [True, False])
+def test_threads_grow_the_same_tree(params, whole, make_rows, monkeypatch):
+    if not whole:
+        monkeypatch.setattr(CPUBackend, "grow_whole_tree", lambda self, request: None)
     rows = make_rows(250)
     params = replace(params, second_look=2)
     for n_threads in (2, 4):

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mvsboost.backends.cpu import apply, gradients, histogram, partition, sampling
+from mvsboost.backends.cpu.compilation import jit_enabled
 from mvsboost.backends.cpu.growing import Members, grow_nodes
 from mvsboost.backends.cpu.threads import Threads
 from mvsboost.backends.protocol import (
@@ -34,9 +35,6 @@ from mvsboost.backends.protocol import (
 )
 from mvsboost.dtypes import GRADIENT, NODE, PACKED, ROW, SCORE, WEIGHT
 from mvsboost.fixedpoint import Packing
-
-WHOLE_TREE_ROWS = 100_000
-"""Rows up to which one thread that never leaves compiled code beats several."""
 
 
 class CPUBackend:
@@ -277,13 +275,12 @@ class CPUBackend:
             out += part
 
     def grow_whole_tree(self, request: TreeRequest) -> GrownNodes | None:
-        """Grow the tree on one thread, unless its rows are worth several."""
-        everything = self._members[RowSet.ALL] if request.everything is not None else None
-        n_rows = self.n_rows if everything is not None else len(self._drawn)
-        if self._threads.n_threads > 1 and n_rows > WHOLE_TREE_ROWS:
+        """Grow the tree in compiled code; plain Python has no threads that could meet."""
+        if self._threads.n_threads > 1 and not jit_enabled():
             return None
         sample = self._members[RowSet.SAMPLE]
-        return grow_nodes(request, sample, everything, self.rows.n_bins)
+        everything = self._members[RowSet.ALL] if request.everything is not None else None
+        return grow_nodes(request, sample, everything, self.rows.n_bins, self._threads)
 
     def partition(self, rows: RowSet, splits: Sequence[NodeSplit]) -> None:
         members = self._members[rows]

@@ -1,8 +1,20 @@
-"""Kernel: a whole tree in one call, for rows that one thread is enough for.
+"""Kernel: a whole tree in one call of each thread.
 
 The same steps as the grower above the backends, which drives any backend verb by
-verb; there a split costs a few hundred microseconds of Python, here none. Splits
-are found by the same kernels, and the trees are the same.
+verb; there a split costs a few hundred microseconds of Python, here a few meetings
+of the threads. Splits are found by the same kernels, and the trees are the same.
+
+Every thread owns a slice of the rows and runs this kernel from the root to the last
+leaf, with nodes of its own: all decide alike, since they see the same sums. For
+each pair of children
+
+1. each thread adds its rows of the smaller child to a histogram of its own;
+2. they meet; each thread adds up all threads' histograms for its share of the
+   features, takes the sum from the parent's, and searches both for splits;
+3. they meet again, and everybody knows the best split of every feature.
+
+A second look repeats this on all rows with the few features that the sample
+proposed. Sums are integers, so the number of threads changes nothing.
 
 What is known of the nodes lies in three arrays with named columns, and loops are
 written out: every further array or NumPy call here would add to the time of the
@@ -15,6 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mvsboost.backends.cpu.barrier import meet
 from mvsboost.backends.cpu.histogram import add_rows_inlined
 from mvsboost.backends.cpu.partition import split_slice_inlined
 from mvsboost.backends.cpu.split import (
@@ -47,8 +60,19 @@ GAIN, LOW, HIGH = 0, 1, 2
 N_REALS = 3
 
 
+class Team(NamedTuple):
+    """The thread, how many there are, and the counter they meet at."""
+
+    thread: int
+    n_threads: int
+    counter: Any
+
+
 class Members(NamedTuple):
-    """Rows of a tree: bins, packed words, and the order nodes own ranges of."""
+    """Rows of a tree, and the slice of them that this thread owns.
+
+    `order` names the thread's rows; nodes own ranges of it.
+    """
 
     bins: Any
     words: Any
@@ -83,7 +107,7 @@ class Shape(NamedTuple):
 
 
 class Nodes(NamedTuple):
-    """Everything known of the nodes, a row each; see the columns above."""
+    """Everything this thread knows of the nodes, a row each; see the columns above."""
 
     integers: Any
     reals: Any
@@ -91,7 +115,7 @@ class Nodes(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Room for the best split of each feature."""
+    """Best split of each feature, for the two nodes under search: arrays (2, features, ...)."""
 
     gains: Any
     thresholds: Any
@@ -99,10 +123,37 @@ class Found(NamedTuple):
     lefts: Any
 
 
+class Shared(NamedTuple):
+    """What threads tell each other.
+
+    Attributes
+    ----------
+    pool : (leaves, bins, 2)
+        Histograms of the sample, one for each leaf that may be split.
+    partial : (threads, bins, 2)
+        Each thread's part of the smaller child's histogram.
+    exact : (2, bins, 2)
+        Histograms of all rows, for the two nodes under search.
+    exact_partial : (threads, 2, bins, 2)
+    totals : (threads, 4)
+        Words of each thread's rows, of the sample and of all.
+    found, second : Found
+        What the sample found, and what all rows found.
+    """
+
+    pool: Any
+    partial: Any
+    exact: Any
+    exact_partial: Any
+    totals: Any
+    found: Any
+    second: Any
+
+
 def make_nodes(n: int) -> Nodes:
     """Arrays for up to n nodes; a node without a split has feature -1."""
     integers = np.zeros((n, N_INTEGERS), np.int64)
-    integers[:, [FEATURE, THRESHOLD, LEFT, RIGHT]] = -1
+    integers[:, [FEATURE, THRESHOLD, LEFT, RIGHT, SLOT]] = -1
     reals = np.zeros((n, N_REALS))
     reals[:, LOW], reals[:, HIGH] = -np.inf, np.inf
     return Nodes(integers, reals, np.zeros((n, 256), np.uint8))
@@ -110,13 +161,49 @@ def make_nodes(n: int) -> Nodes:
 
 def make_found(n: int) -> Found:
     """Room for n features."""
-    whole = np.empty((2, n), np.int64)
-    return Found(np.empty(n), whole[0], whole[1], np.empty((n, 2), np.int64))
+    return Found(
+        np.empty((2, n)),
+        np.empty((2, n), np.int64),
+        np.empty((2, n), np.int64),
+        np.empty((2, n, 2), np.int64),
+    )
+
+
+# --- one node -----------------------------------------------------------------------------------
+
+
+@inlined
+def _search(
+    histogram: Any,
+    features: Any,
+    start: Any,
+    stop: Any,
+    total: Any,
+    scales: Any,
+    limits: Any,
+    found: Any,
+    which: Any,
+) -> None:
+    """Best split of each of the features start..stop."""
+    best_splits_inlined(
+        histogram,
+        features.offsets[start : stop + 1],
+        features.categorical[start:stop],
+        features.monotone[start:stop],
+        total,
+        scales.units,
+        scales.bits,
+        limits,
+        found.gains[which, start:stop],
+        found.thresholds[which, start:stop],
+        found.sides[which, start:stop],
+        found.lefts[which, start:stop],
+    )
 
 
 @inlined
 def _best(gains: Any) -> Any:
-    best = 0
+    best: Any = np.int64(0)
     for j in range(1, gains.shape[0]):
         if gains[j] > gains[best]:
             best = j
@@ -125,12 +212,20 @@ def _best(gains: Any) -> Any:
 
 @inlined
 def _mark_left(
-    histogram: Any, features: Any, j: Any, total: Any, scales: Any, found: Any, table: Any
+    histogram: Any,
+    start: Any,
+    stop: Any,
+    categorical: Any,
+    threshold: Any,
+    side: Any,
+    total: Any,
+    scales: Any,
+    table: Any,
 ) -> None:
-    """Table of the bins that go left for the split found on the j-th feature."""
-    start, stop = features.offsets[j], features.offsets[j + 1]
-    threshold, side = found.thresholds[j], found.sides[j]
-    if features.categorical[j]:
+    """Table of the bins that go left under a split of the feature with bins start..stop."""
+    for b in range(table.shape[0]):
+        table[b] = 0
+    if categorical:
         part = histogram[start:stop]
         category_set_inlined(part, total, scales.units, scales.bits, threshold, side, table)
     else:
@@ -149,36 +244,22 @@ def _take_split(
     scales: Any,
     limits: Any,
     found: Any,
-    min_gain: float,
+    which: Any,
+    min_gain: Any,
 ) -> Any:
-    """Search the histogram and note the best split if it gains enough; its position or -1."""
-    best_splits_inlined(
-        histogram,
-        features.offsets,
-        features.categorical,
-        features.monotone,
-        total,
-        scales.units,
-        scales.bits,
-        limits,
-        found.gains,
-        found.thresholds,
-        found.sides,
-        found.lefts,
-    )
-    j = _best(found.gains)
+    """Note the best split found, if it gains enough; its position or -1."""
+    j = _best(found.gains[which])
+    gain, threshold = found.gains[which, j], found.thresholds[which, j]
     noise = smallest_gain(total, scales.units, scales.bits, limits)
-    if found.gains[j] == -np.inf:
-        return -2
-    if not found.gains[j] > max(min_gain, noise):
-        return -1
+    if not gain > max(min_gain, noise):
+        return np.int64(-1)
+    categorical = features.categorical[j]
     nodes.integers[node, FEATURE] = features.index[j]
-    nodes.integers[node, THRESHOLD] = -1 if features.categorical[j] else found.thresholds[j]
-    nodes.reals[node, GAIN] = found.gains[j]
+    nodes.integers[node, THRESHOLD] = -1 if categorical else threshold
+    nodes.reals[node, GAIN] = gain
+    start, stop, side = features.offsets[j], features.offsets[j + 1], found.sides[which, j]
     table = nodes.goes_left[node]
-    for b in range(table.shape[0]):
-        table[b] = 0
-    _mark_left(histogram, features, j, total, scales, found, table)
+    _mark_left(histogram, start, stop, categorical, threshold, side, total, scales, table)
     return j
 
 
@@ -210,48 +291,19 @@ def _few_features(features: Any, chosen: Any) -> Any:
 
 
 @inlined
-def _find_split(
-    nodes: Any,
-    node: Any,
-    histogram: Any,
-    features: Any,
-    everything: Any,
-    sample_scales: Any,
-    exact_scales: Any,
-    shape: Any,
-    limits: Any,
-    found: Any,
-    second: Any,
-) -> None:
-    """The best split of a node: the sample's, or all rows' choice among its proposals."""
-    own = nodes.integers[node]
+def _bound(limits: Any, nodes: Any, node: Any) -> None:
     limits[LOWER], limits[UPPER] = nodes.reals[node, LOW], nodes.reals[node, HIGH]
-    total, min_gain = own[SAMPLE : SAMPLE + 2], shape.min_gain
-    j = _take_split(nodes, node, histogram, features, total, sample_scales, limits, found, min_gain)
-    if shape.second_look == 0 or j == -2:
-        if j >= 0:
-            own[SAMPLE_LEFT], own[SAMPLE_LEFT + 1] = found.lefts[j, 0], found.lefts[j, 1]
-        return
-    own[FEATURE] = -1
-    chosen = np.empty(second.gains.shape[0], np.int64)
-    _propose(found.gains, chosen)
-    few = _few_features(features, chosen)
-    exact = np.zeros((few.offsets[chosen.shape[0]], 2), np.int64)
-    order = everything.order[own[EXACT_RANGE] : own[EXACT_RANGE + 1]]
-    add_rows_inlined(everything.bins, everything.words, order, few.index, few.offsets, exact)
-    min_count = limits[MIN_COUNT]
-    limits[MIN_COUNT] = 1.0
-    total = own[EXACT : EXACT + 2]
-    k = _take_split(nodes, node, exact, few, total, exact_scales, limits, second, min_gain)
-    limits[MIN_COUNT] = min_count
-    if k >= 0:
-        own[EXACT_LEFT], own[EXACT_LEFT + 1] = second.lefts[k, 0], second.lefts[k, 1]
-        own[SAMPLE_LEFT], own[SAMPLE_LEFT + 1] = 0, 0
-        start = features.offsets[chosen[k]]
-        for b in range(few.offsets[k + 1] - few.offsets[k]):
-            if nodes.goes_left[node, b] == 1:
-                own[SAMPLE_LEFT] += histogram[start + b, 0]
-                own[SAMPLE_LEFT + 1] += histogram[start + b, 1]
+
+
+@inlined
+def _add(members: Any, own: Any, column: Any, features: Any, histogram: Any, n_bins: Any) -> None:
+    """A histogram of this thread's rows of a node."""
+    for b in range(n_bins):
+        histogram[b, 0] = histogram[b, 1] = 0
+    order = members.order[own[column] : own[column + 1]]
+    add_rows_inlined(
+        members.bins, members.words, order, features.index, features.offsets, histogram
+    )
 
 
 @inlined
@@ -292,7 +344,7 @@ def _bound_children(
 ) -> None:
     """Monotone constraints: the middle of the two values parts the children."""
     own = nodes.integers[node]
-    limits[LOWER], limits[UPPER] = nodes.reals[node, LOW], nodes.reals[node, HIGH]
+    _bound(limits, nodes, node)
     middle = 0.0
     for child in (own[LEFT], own[RIGHT]):
         words = nodes.integers[child, column : column + 2]
@@ -319,9 +371,9 @@ def _make_children(nodes: Any, node: Any, first: Any) -> None:
 
 
 @inlined
-def _next_node(nodes: Any, n_nodes: Any, best_first: bool) -> Any:
+def _next_node(nodes: Any, n_nodes: Any, best_first: Any) -> Any:
     """The node to split next, or -1: largest gain first, or in order of number."""
-    best = -1
+    best: Any = np.int64(-1)
     for node in range(n_nodes):
         if nodes.integers[node, FEATURE] < 0 or nodes.integers[node, LEFT] >= 0:
             continue
@@ -334,42 +386,155 @@ def _next_node(nodes: Any, n_nodes: Any, best_first: bool) -> Any:
 def _sign_of(features: Any, feature: Any) -> Any:
     for j in range(features.index.shape[0]):
         if features.index[j] == feature:
-            return int(features.monotone[j])
-    return 0
+            return np.int64(features.monotone[j])
+    return np.int64(0)
+
+
+# --- together -----------------------------------------------------------------------------------
 
 
 @inlined
-def _start(nodes: Any, sample: Any, everything: Any) -> None:
-    """The root owns all rows, and their words."""
+def _share(n: Any, thread: Any, n_threads: Any) -> Any:
+    return n * thread // n_threads
+
+
+@inlined
+def _start(team: Any, nodes: Any, sample: Any, everything: Any, totals: Any) -> None:
+    """The root owns all rows of the thread; the words of all threads' rows are its words."""
     root = nodes.integers[0]
     root[SAMPLE_RANGE + 1], root[EXACT_RANGE + 1] = len(sample.order), len(everything.order)
+    mine = totals[team.thread]
     for word in range(2):
+        mine[word] = mine[2 + word] = 0
         for i in range(len(sample.order)):
-            root[SAMPLE + word] += sample.words[i, word]
+            mine[word] += sample.words[np.uint64(sample.order[i]), word]
         for i in range(len(everything.order)):
-            root[EXACT + word] += everything.words[i, word]
+            mine[2 + word] += everything.words[np.uint64(everything.order[i]), word]
+    meet(team.counter, team.n_threads, 1)
+    for thread in range(team.n_threads):
+        for word in range(2):
+            root[SAMPLE + word] += totals[thread, word]
+            root[EXACT + word] += totals[thread, 2 + word]
 
 
 @inlined
-def _build_histograms(
-    nodes: Any, small: Any, large: Any, sample: Any, features: Any, pool: Any
+def _add_up(shared: Any, small: Any, large: Any, start: Any, stop: Any) -> None:
+    """Bins start..stop of the smaller node from all threads, of the larger from the parent."""
+    one, other = shared.pool[small], shared.pool[large]
+    for b in range(start, stop):
+        first, second = np.int64(0), np.int64(0)
+        for thread in range(shared.partial.shape[0]):
+            first += shared.partial[thread, b, 0]
+            second += shared.partial[thread, b, 1]
+        one[b, 0], one[b, 1] = first, second
+        if large != small:
+            other[b, 0] -= first
+            other[b, 1] -= second
+
+
+@inlined
+def _first_look(
+    team: Any,
+    nodes: Any,
+    first: Any,
+    small: Any,
+    large: Any,
+    go: Any,
+    sample: Any,
+    features: Any,
+    scales: Any,
+    limits: Any,
+    shared: Any,
+    meeting: Any,
 ) -> None:
-    """The smaller child's histogram from its rows, the larger's from their parent's."""
-    one = pool[nodes.integers[small, SLOT]]
-    for b in range(one.shape[0]):
-        one[b, 0] = one[b, 1] = 0
+    """Histograms of a pair of nodes on the sample, and the best split of every feature."""
     own = nodes.integers[small]
-    order = sample.order[own[SAMPLE_RANGE] : own[SAMPLE_RANGE + 1]]
-    add_rows_inlined(sample.bins, sample.words, order, features.index, features.offsets, one)
-    if large != small:
-        other = pool[nodes.integers[large, SLOT]]
-        for b in range(one.shape[0]):
-            other[b, 0] -= one[b, 0]
-            other[b, 1] -= one[b, 1]
+    n_bins = shared.partial.shape[1]
+    _add(sample, own, SAMPLE_RANGE, features, shared.partial[team.thread], n_bins)
+    meet(team.counter, team.n_threads, meeting + 1)
+    n_features = features.index.shape[0]
+    start = _share(n_features, team.thread, team.n_threads)
+    stop = _share(n_features, team.thread + 1, team.n_threads)
+    slots = nodes.integers[small, SLOT], nodes.integers[large, SLOT]
+    _add_up(shared, slots[0], slots[1], features.offsets[start], features.offsets[stop])
+    for which in range(2):
+        if go[which]:
+            node = first + which
+            _bound(limits, nodes, node)
+            histogram = shared.pool[nodes.integers[node, SLOT]]
+            total = nodes.integers[node, SAMPLE : SAMPLE + 2]
+            _search(histogram, features, start, stop, total, scales, limits, shared.found, which)
+    meet(team.counter, team.n_threads, meeting + 2)
+
+
+@inlined
+def _second_look(
+    team: Any,
+    nodes: Any,
+    first: Any,
+    go: Any,
+    everything: Any,
+    features: Any,
+    scales: Any,
+    limits: Any,
+    min_gain: Any,
+    shared: Any,
+    meeting: Any,
+) -> None:
+    """All rows decide among the features that the sample proposed for a pair of nodes."""
+    count = shared.second.gains.shape[1]
+    chosen = np.empty((2, count), np.int64)
+    for which in range(2):
+        gains = shared.found.gains[which]
+        go[which] = go[which] and gains[_best(gains)] > -np.inf
+        if go[which]:
+            _propose(gains, chosen[which])
+            few = _few_features(features, chosen[which])
+            mine = shared.exact_partial[team.thread, which]
+            own = nodes.integers[first + which]
+            _add(everything, own, EXACT_RANGE, few, mine, few.offsets[count])
+    meet(team.counter, team.n_threads, meeting + 1)
+    min_count = limits[MIN_COUNT]
+    limits[MIN_COUNT] = 1.0  # all rows need no floor on how many of them were sampled
+    for which in range(2):
+        if go[which]:
+            node = first + which
+            _bound(limits, nodes, node)
+            few = _few_features(features, chosen[which])
+            exact, total = shared.exact[which], nodes.integers[node, EXACT : EXACT + 2]
+            for k in range(team.thread, count, team.n_threads):
+                for b in range(few.offsets[k], few.offsets[k + 1]):
+                    exact[b, 0] = exact[b, 1] = 0
+                    for thread in range(team.n_threads):
+                        exact[b, 0] += shared.exact_partial[thread, which, b, 0]
+                        exact[b, 1] += shared.exact_partial[thread, which, b, 1]
+                _search(exact, few, k, k + 1, total, scales, limits, shared.second, which)
+    meet(team.counter, team.n_threads, meeting + 2)
+    for which in range(2):
+        if go[which]:
+            node = first + which
+            own, few = nodes.integers[node], _few_features(features, chosen[which])
+            _bound(limits, nodes, node)
+            total, exact = own[EXACT : EXACT + 2], shared.exact[which]
+            k = _take_split(
+                nodes, node, exact, few, total, scales, limits, shared.second, which, min_gain
+            )
+            if k >= 0:
+                lefts = shared.second.lefts[which, k]
+                own[EXACT_LEFT], own[EXACT_LEFT + 1] = lefts[0], lefts[1]
+                start = features.offsets[chosen[which, k]]
+                histogram = shared.pool[own[SLOT]]
+                own[SAMPLE_LEFT], own[SAMPLE_LEFT + 1] = 0, 0
+                for b in range(few.offsets[k + 1] - few.offsets[k]):
+                    if nodes.goes_left[node, b] == 1:
+                        own[SAMPLE_LEFT] += histogram[start + b, 0]
+                        own[SAMPLE_LEFT + 1] += histogram[start + b, 1]
+    limits[MIN_COUNT] = min_count
 
 
 @kernel
 def grow(
+    team: Any,
     sample: Any,
     everything: Any,
     features: Any,
@@ -378,58 +543,86 @@ def grow(
     shape: Any,
     limits: Any,
     nodes: Any,
-    found: Any,
-    second: Any,
-    pool: Any,
+    shared: Any,
 ) -> Any:
-    """Grow a tree into `nodes`; returns their number. `pool` holds one histogram a leaf."""
-    free = np.empty(pool.shape[0], np.int64)
-    for i in range(pool.shape[0]):
+    """Grow a tree into `nodes`, together with the other threads; returns their number."""
+    n_slots = shared.pool.shape[0]
+    free = np.empty(n_slots, np.int64)
+    for i in range(n_slots):
         free[i] = i
-    n_free, n_nodes, n_leaves = pool.shape[0] - 1, np.int64(1), np.int64(1)
+    n_free, n_nodes, n_leaves, meeting = n_slots - 1, np.int64(1), np.int64(1), np.int64(1)
     nodes.integers[0, SLOT] = free[n_free]
-    _start(nodes, sample, everything)
-    first, last = (
-        np.int64(0),
-        np.int64(0),
-    )  # the nodes to evaluate: the root, then pairs of children
+    _start(team, nodes, sample, everything, shared.totals)
+    first, last = np.int64(0), np.int64(0)  # the nodes to evaluate: the root, then pairs
+    go = np.ones(2, np.bool_)
+    go[1] = False
     while True:
-        go = False
-        for child in range(first, last + 1):
-            go = (
-                go
-                or _splittable(nodes.integers[child], sample_scales, exact_scales, shape, limits)
-                or child == 0
+        if go[0] or go[1]:
+            fewer = _count(nodes.integers[first], sample_scales) <= _count(
+                nodes.integers[last], sample_scales
             )
-        if go:
-            lefts = _count(nodes.integers[first], sample_scales)
-            rights = _count(nodes.integers[last], sample_scales)
-            small, large = (first, last) if lefts <= rights else (last, first)
+            small, large = (first, last) if fewer else (last, first)
             if small != large:
                 n_free -= 1
                 nodes.integers[small, SLOT] = free[n_free]
-            _build_histograms(nodes, small, large, sample, features, pool)
+            _first_look(
+                team,
+                nodes,
+                first,
+                small,
+                large,
+                go,
+                sample,
+                features,
+                sample_scales,
+                limits,
+                shared,
+                meeting,
+            )
+            meeting += 2
+            if shape.second_look > 0:
+                _second_look(
+                    team,
+                    nodes,
+                    first,
+                    go,
+                    everything,
+                    features,
+                    exact_scales,
+                    limits,
+                    shape.min_gain,
+                    shared,
+                    meeting,
+                )
+                meeting += 2
+            else:
+                for which in range(2):
+                    if go[which]:
+                        node = first + which
+                        own = nodes.integers[node]
+                        _bound(limits, nodes, node)
+                        j = _take_split(
+                            nodes,
+                            node,
+                            shared.pool[own[SLOT]],
+                            features,
+                            own[SAMPLE : SAMPLE + 2],
+                            sample_scales,
+                            limits,
+                            shared.found,
+                            which,
+                            shape.min_gain,
+                        )
+                        if j >= 0:
+                            lefts = shared.found.lefts[which, j]
+                            own[SAMPLE_LEFT], own[SAMPLE_LEFT + 1] = lefts[0], lefts[1]
         for child in range(first, last + 1):
             own = nodes.integers[child]
-            if go and (child == 0 or _splittable(own, sample_scales, exact_scales, shape, limits)):
-                _find_split(
-                    nodes,
-                    child,
-                    pool[own[SLOT]],
-                    features,
-                    everything,
-                    sample_scales,
-                    exact_scales,
-                    shape,
-                    limits,
-                    found,
-                    second,
-                )
             if own[FEATURE] < 0 and own[SLOT] >= 0:
                 free[n_free] = own[SLOT]
                 n_free += 1
         node = _next_node(nodes, n_nodes, shape.best_first)
-        if node < 0:
+        if node < 0 or n_leaves == shape.max_leaves:
             return n_nodes
         _make_children(nodes, node, n_nodes)
         _partition(nodes, node, sample, SAMPLE_RANGE)
@@ -443,13 +636,13 @@ def grow(
         first, last = n_nodes, n_nodes + 1
         n_nodes += 2
         n_leaves += 1
-        if n_leaves == shape.max_leaves:
-            return n_nodes
-        nodes.integers[first, SLOT], nodes.integers[last, SLOT] = -1, -1
+        for which in range(2):
+            own = nodes.integers[first + which]
+            go[which] = n_leaves < shape.max_leaves and _splittable(
+                own, sample_scales, exact_scales, shape, limits
+            )
         # the larger child takes over its parent's histogram
-        heavier = first
-        if _count(nodes.integers[last], sample_scales) >= _count(
+        heavier = _count(nodes.integers[last], sample_scales) >= _count(
             nodes.integers[first], sample_scales
-        ):
-            heavier = last
-        nodes.integers[heavier, SLOT] = nodes.integers[node, SLOT]
+        )
+        nodes.integers[last if heavier else first, SLOT] = nodes.integers[node, SLOT]

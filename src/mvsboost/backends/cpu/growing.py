@@ -1,4 +1,4 @@
-"""A whole tree in one compiled call: from a request to the kernel and back."""
+"""A whole tree in one compiled call of each thread: from a request to the kernel and back."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mvsboost.backends.cpu import grow
+from mvsboost.backends.cpu.threads import Threads
 from mvsboost.backends.protocol import GrownNodes, TreeRequest, feature_offsets
 from mvsboost.dtypes import BIN, NODE, PACKED, ROW
 from mvsboost.fixedpoint import Packing
@@ -21,48 +22,77 @@ class Members:
         self.scratch = np.empty(len(words), ROW)
         self.ranges = {0: (0, len(words))}
 
-    def arrays(self) -> grow.Members:
-        """What kernels take."""
-        return grow.Members(self.bins, self.words, self.order, self.scratch)
+    def slice(self, thread: int, n_threads: int) -> grow.Members:
+        """The rows of one thread, as the kernel takes them."""
+        n = len(self.words)
+        mine = slice(n * thread // n_threads, n * (thread + 1) // n_threads)
+        return grow.Members(self.bins, self.words, self.order[mine], self.scratch[mine])
 
 
 def grow_nodes(
-    request: TreeRequest, sample: Members, everything: Members | None, n_bins: NDArray[np.int64]
+    request: TreeRequest,
+    sample: Members,
+    everything: Members | None,
+    n_bins: NDArray[np.int64],
+    threads: Threads,
 ) -> GrownNodes:
-    """Grow a tree on one thread."""
+    """Grow a tree with up to as many threads as its rows are worth."""
     offsets = feature_offsets(n_bins, request.features)
     leaves = _most_leaves(request, len((everything or sample).words))
-    nodes = grow.make_nodes(2 * leaves - 1)
     rows = everything or _no_rows(sample)
     look = min(request.second_look, len(request.features)) if everything else 0
-    n = grow.grow(
-        sample.arrays(),
-        rows.arrays(),
-        grow.Features(request.features, offsets, request.categorical, request.monotone),
-        _scales(request.sample),
-        _scales(request.everything or request.sample),
-        grow.Shape(
-            leaves,
-            np.iinfo(np.int64).max if request.max_depth is None else request.max_depth,
-            request.max_leaves is not None,
-            look,
-            request.min_gain,
-        ),
-        np.array(
-            [
-                request.l2,
-                request.min_weight,
-                request.min_hessian,
-                request.min_count,
-                -np.inf,
-                np.inf,
-            ]
-        ),
-        nodes,
-        grow.make_found(len(request.features)),
-        grow.make_found(look),
-        np.empty((leaves, offsets[-1], 2), PACKED),
+    n_threads = threads.worth(max(len(sample.words), len(rows.words)))
+    shared = _make_shared(n_bins, request, leaves, look, n_threads)
+    nodes = [grow.make_nodes(2 * leaves - 1) for _ in range(n_threads)]
+    counter = np.zeros(1, np.int64)
+    shape = grow.Shape(
+        leaves,
+        np.iinfo(np.int64).max if request.max_depth is None else request.max_depth,
+        request.max_leaves is not None,
+        look,
+        request.min_gain,
     )
+
+    def one(thread: int) -> int:
+        return grow.grow(  # type: ignore[no-any-return]
+            grow.Team(thread, n_threads, counter),
+            sample.slice(thread, n_threads),
+            rows.slice(thread, n_threads),
+            grow.Features(request.features, offsets, request.categorical, request.monotone),
+            _scales(request.sample),
+            _scales(request.everything or request.sample),
+            shape,
+            _limits(request),
+            nodes[thread],
+            shared,
+        )
+
+    n = threads.together(one, n_threads)[0]
+    return _as_result(nodes[0], n, everything is not None)
+
+
+def _make_shared(
+    n_bins: NDArray[np.int64], request: TreeRequest, leaves: int, look: int, n_threads: int
+) -> grow.Shared:
+    sizes = n_bins[request.features] + 1
+    bins, few = int(sizes.sum()), int(np.sort(sizes)[::-1][:look].sum())
+    return grow.Shared(
+        pool=np.empty((leaves, bins, 2), PACKED),
+        partial=np.empty((n_threads, bins, 2), PACKED),
+        exact=np.empty((2, few, 2), PACKED),
+        exact_partial=np.empty((n_threads, 2, few, 2), PACKED),
+        totals=np.empty((n_threads, 4), PACKED),
+        found=grow.make_found(len(request.features)),
+        second=grow.make_found(look),
+    )
+
+
+def _limits(request: TreeRequest) -> NDArray[np.float64]:
+    r = request
+    return np.array([r.l2, r.min_weight, r.min_hessian, r.min_count, -np.inf, np.inf])
+
+
+def _as_result(nodes: grow.Nodes, n: int, exact: bool) -> GrownNodes:
     integers, reals = nodes.integers[:n], nodes.reals[:n]
     inner = integers[:, grow.LEFT] >= 0
 
@@ -79,7 +109,7 @@ def grow_nodes(
         lower=reals[:, grow.LOW],
         upper=reals[:, grow.HIGH],
         sample=integers[:, grow.SAMPLE : grow.SAMPLE + 2],
-        everything=None if everything is None else integers[:, grow.EXACT : grow.EXACT + 2],
+        everything=integers[:, grow.EXACT : grow.EXACT + 2] if exact else None,
     )
 
 
