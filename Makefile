@@ -22,11 +22,11 @@ lint: $(VENV)/dev.stamp
 
 unit: $(VENV)/dev.stamp
 	rm -f .coverage .coverage.*
-	$(BIN)/pytest -q -n $(JOBS) --cov --cov-report= --durations=10
+	$(BIN)/pytest -q -n $(JOBS) --dist worksteal --cov --cov-report= --durations=10
 
 # plain Python in place of compiled kernels: real tracebacks, and lines that coverage can count
 unit-nojit: $(VENV)/dev.stamp
-	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -n $(JOBS) --cov --cov-append --cov-report= \
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -n $(JOBS) --dist worksteal --cov --cov-append --cov-report= \
 		-m "not large" -W "ignore:overflow encountered:RuntimeWarning" --durations=10
 
 coverage: $(VENV)/dev.stamp

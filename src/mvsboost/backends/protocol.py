@@ -120,10 +120,18 @@ class RowMetric(Protocol):
 
 
 class TreeArrays(Protocol):
-    """What a backend asks of a finished tree. Nodes are numbered from 0, the root."""
+    """What a backend asks of a finished tree.
+
+    Nodes are numbered from 0, the root; children come in pairs, in the order in which their
+    parents were split. A categorical test has threshold -1.
+    """
 
     @property
     def feature(self) -> NDArray[np.int32]: ...
+    @property
+    def threshold(self) -> NDArray[np.int32]: ...
+    @property
+    def missing_bin(self) -> NDArray[np.int32]: ...
     @property
     def left(self) -> NDArray[np.int32]: ...
     @property

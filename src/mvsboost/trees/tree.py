@@ -134,7 +134,7 @@ class Tree:
             raise ModelFormatError("a tree in the model file has arrays of unequal length")
         leaf, nodes = self.is_leaf, np.arange(n)
         ends = (self.left == LEAF) & (self.right == LEAF)
-        onward = (self.left > nodes) & (self.right > nodes) & (self.left < n) & (self.right < n)
+        onward = (self.left > nodes) & (self.right == self.left + 1) & (self.right < n)
         right = np.where(leaf, ends, onward & (self.feature >= 0))
         right &= (self.categories >= LEAF) & (self.categories < len(self.category_sets))
         right &= (self.missing_bin >= 0) & (self.missing_bin < TABLE)

@@ -1,33 +1,176 @@
-"""Kernels: the leaf of each row, sums over leaves, and the step of the scores."""
+"""Kernels: the leaf of each row, sums over leaves, and the step of the scores.
+
+Leaves are found without walking. Number the leaves from left to right and give
+every row a bit mask of those it may still be in, at first all. A test that a row
+fails sends it right, so the leaves to its left are out; whatever order the tests
+come in, the leaf is the lowest bit that remains (QuickScorer). The inner loop
+compares a column's bytes with one number and vectorises; a walk would wait for a
+byte before it knows which to ask for next.
+
+A mask holds 64 leaves. Of a larger tree the first 63 splits are tested so, and
+the few below them are walked.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from mvsboost.backends.protocol import TreeArrays
+from mvsboost.dtypes import BIN, NODE
 from mvsboost.jit import kernel
+
+MASKED_SPLITS = 63
+"""Splits that a mask of 64 leaves has room for."""
+
+_BLOCK = 2048  # rows whose masks stay in the first-level cache
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+_LOWER, _LOWER_OR_MISSING, _TABLE = 0, 1, 2
+
+
+class Tests(NamedTuple):
+    """The splits of a tree as tests on columns.
+
+    Attributes
+    ----------
+    feature, kind : int64 arrays
+        Column of each test, and how it is made.
+    threshold, missing : uint8 arrays
+        Rows with a bin up to the threshold pass, and, for one kind, those with a missing value.
+    masks : uint64 array of shape (n_categorical_tests, 256)
+        Leaves that a row may still be in, by its bin.
+    remaining : uint64 array
+        Leaves that a row which fails may still be in.
+    exits : int32 array of shape (64,)
+        Node that each bit stands for.
+    """
+
+    feature: NDArray[np.int64]
+    kind: NDArray[np.int64]
+    threshold: NDArray[np.uint8]
+    missing: NDArray[np.uint8]
+    masks: NDArray[np.uint64]
+    remaining: NDArray[np.uint64]
+    exits: NDArray[np.int32]
+
+
+def make_tests(tree: TreeArrays) -> Tests:
+    """The first splits of a tree; children are numbered in the order of the splits."""
+    left, right = tree.left, tree.right
+    tested = np.flatnonzero((left >= 0) & (left <= 2 * MASKED_SPLITS))
+    is_tested = np.zeros(tree.n_nodes, bool)
+    is_tested[tested] = True
+    exits = np.zeros(MASKED_SPLITS + 1, NODE)
+    remaining = np.zeros(tree.n_nodes, np.uint64)
+    n_exits = _number_leaves(left, right, is_tested, exits, remaining)
+    assert n_exits == len(tested) + 1
+    table = tree.goes_left()[tested]
+    numeric = tree.threshold[tested] >= 0
+    missing_left = table[np.arange(len(tested)), tree.missing_bin[tested]] == 1
+    return Tests(
+        feature=tree.feature[tested].astype(np.int64),
+        kind=np.where(numeric, np.where(missing_left, _LOWER_OR_MISSING, _LOWER), _TABLE),
+        threshold=np.where(numeric, tree.threshold[tested], 0).astype(BIN),
+        missing=tree.missing_bin[tested].astype(BIN),
+        masks=np.where(table[~numeric] == 1, _ALL, remaining[tested][~numeric, None]),
+        remaining=remaining[tested],
+        exits=exits,
+    )
 
 
 @kernel
-def find_leaves(bins: Any, feature: Any, left: Any, right: Any, goes_left: Any, leaf: Any) -> None:
-    """Walk every row from the root to its leaf."""
-    for i in range(bins.shape[0]):
-        node = 0
-        while feature[node] >= 0:
-            side = goes_left[node, bins[i, feature[node]]]
-            node = left[node] if side == 1 else right[node]
-        leaf[i] = node
+def _number_leaves(left: Any, right: Any, is_tested: Any, exits: Any, remaining: Any) -> int:
+    """Number exits from left to right; a failed test leaves all but those on its left."""
+    stack = np.empty(left.shape[0] + 1, np.int64)
+    first = np.zeros(left.shape[0], np.int64)
+    stack[0], depth, n = 0, 1, 0
+    while depth > 0:
+        node = stack[depth - 1]
+        if node < 0:  # back from the left side: its exits are numbered
+            node = -node - 1
+            width = n - first[node]
+            remaining[node] = ~(
+                ((np.uint64(1) << np.uint64(width)) - np.uint64(1)) << np.uint64(first[node])
+            )
+            stack[depth - 1] = right[node]
+        elif is_tested[node]:
+            first[node] = n
+            stack[depth - 1] = -node - 1
+            stack[depth] = left[node]
+            depth += 1
+        else:
+            exits[n] = node
+            n += 1
+            depth -= 1
+    return n
+
+
+@kernel
+def find_leaves(
+    columns: Any,
+    start: int,
+    stop: int,
+    tests: Any,
+    feature: Any,
+    left: Any,
+    right: Any,
+    goes_left: Any,
+    leaf: Any,
+) -> None:
+    """Leaf of the rows start..stop; `columns` is (n_features, n_rows)."""
+    mask = np.empty(_BLOCK, np.uint64)
+    deep = left.shape[0] > 2 * MASKED_SPLITS + 1
+    for block in range(start, stop, _BLOCK):
+        n = min(_BLOCK, stop - block)
+        for i in range(n):
+            mask[i] = _ALL
+        n_tables = 0
+        for j in range(tests.feature.shape[0]):
+            column, remaining = columns[tests.feature[j], block : block + n], tests.remaining[j]
+            threshold, missing = tests.threshold[j], tests.missing[j]
+            if tests.kind[j] == _LOWER:
+                for i in range(n):
+                    mask[i] &= _ALL if column[i] <= threshold else remaining
+            elif tests.kind[j] == _LOWER_OR_MISSING:
+                for i in range(n):
+                    low = (column[i] <= threshold) | (column[i] == missing)
+                    mask[i] &= _ALL if low else remaining
+            else:
+                by_bin = tests.masks[n_tables]
+                n_tables += 1
+                for i in range(n):
+                    mask[i] &= by_bin[column[i]]
+        out = leaf[block : block + n]
+        for i in range(n):
+            lowest = mask[i] & (np.uint64(0) - mask[i])
+            # a power of two as a float says in its exponent which
+            out[i] = tests.exits[(np.float64(lowest).view(np.int64) >> 52) - 1023]
+        if deep:
+            for i in range(n):
+                node = out[i]
+                while feature[node] >= 0:
+                    side = goes_left[node, columns[feature[node], block + i]]
+                    node = left[node] if side == 1 else right[node]
+                out[i] = node
 
 
 @kernel
 def sum_leaves(leaf: Any, g: Any, h: Any, scales: Any, out: Any) -> None:
     """Fixed-point Σ g, Σ h and the number of rows of each leaf into out (n_nodes, 3)."""
-    for i in range(leaf.shape[0]):
-        node = np.uint64(leaf[i])
-        out[node, 0] += np.int64(np.rint(np.float64(g[i]) * scales[0]))
-        out[node, 1] += np.int64(np.rint(np.float64(h[i]) * scales[1]))
-        out[node, 2] += 1
+    whole_g, whole_h = np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.int64)
+    for block in range(0, leaf.shape[0], _BLOCK):
+        n = min(_BLOCK, leaf.shape[0] - block)
+        part_g, part_h, nodes = g[block : block + n], h[block : block + n], leaf[block : block + n]
+        for i in range(n):
+            whole_g[i] = np.int64(np.rint(np.float64(part_g[i]) * scales[0]))
+            whole_h[i] = np.int64(np.rint(np.float64(part_h[i]) * scales[1]))
+        for i in range(n):
+            node = np.uint64(nodes[i])
+            out[node, 0] += whole_g[i]
+            out[node, 1] += whole_h[i]
+            out[node, 2] += 1
 
 
 @kernel

@@ -22,10 +22,12 @@ _MAGNITUDE = np.int32(0x7FFFFFFF)
 @kernel
 def logistic(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, _: float) -> None:
     """Logistic: g = p − y, h = max(p (1 − p), tiny) with p = sigmoid(F)."""
-    for i in range(start, stop):
-        p = sigmoid_scalar(score[0, i])
-        g[0, i] = p - y[i]
-        h[0, i] = max(p * (1.0 - p), _TINY)
+    target, scores = y[start:stop], score[0, start:stop]
+    out_g, out_h = g[0, start:stop], h[0, start:stop]
+    for i in range(stop - start):
+        p = sigmoid_scalar(scores[i])
+        out_g[i] = p - target[i]
+        out_h[i] = max(p * (1.0 - p), _TINY)
 
 
 @kernel
@@ -50,38 +52,46 @@ def softmax(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, _: float)
 @kernel
 def squared(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, _: float) -> None:
     """Squared: g = F − y, h = 1."""
-    for i in range(start, stop):
-        g[0, i] = score[0, i] - y[i]
-        h[0, i] = 1.0
+    target, scores = y[start:stop], score[0, start:stop]
+    out_g, out_h = g[0, start:stop], h[0, start:stop]
+    for i in range(stop - start):
+        out_g[i] = scores[i] - target[i]
+        out_h[i] = 1.0
 
 
 @kernel
 def quantile(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, alpha: float) -> None:
     """Quantile: g = 1 − α over the target, −α under it, 0 on it; h = 1."""
-    for i in range(start, stop):
-        over = score[0, i] > y[i]
-        under = score[0, i] < y[i]
-        g[0, i] = (1.0 - alpha) if over else (-alpha if under else 0.0)
-        h[0, i] = 1.0
+    target, scores = y[start:stop], score[0, start:stop]
+    out_g, out_h = g[0, start:stop], h[0, start:stop]
+    for i in range(stop - start):
+        over = scores[i] > target[i]
+        under = scores[i] < target[i]
+        out_g[i] = (1.0 - alpha) if over else (-alpha if under else 0.0)
+        out_h[i] = 1.0
 
 
 @kernel
 def absolute(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, _: float) -> None:
     """Absolute: g = sign(F − y), h = 1."""
-    for i in range(start, stop):
-        over = score[0, i] > y[i]
-        under = score[0, i] < y[i]
-        g[0, i] = 1.0 if over else (-1.0 if under else 0.0)
-        h[0, i] = 1.0
+    target, scores = y[start:stop], score[0, start:stop]
+    out_g, out_h = g[0, start:stop], h[0, start:stop]
+    for i in range(stop - start):
+        over = scores[i] > target[i]
+        under = scores[i] < target[i]
+        out_g[i] = 1.0 if over else (-1.0 if under else 0.0)
+        out_h[i] = 1.0
 
 
 @kernel
 def poisson(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, _: float) -> None:
     """Poisson: g = e^F − y, h = e^F."""
-    for i in range(start, stop):
-        mean = exp_scalar(score[0, i])
-        g[0, i] = mean - y[i]
-        h[0, i] = mean
+    target, scores = y[start:stop], score[0, start:stop]
+    out_g, out_h = g[0, start:stop], h[0, start:stop]
+    for i in range(stop - start):
+        mean = exp_scalar(scores[i])
+        out_g[i] = mean - target[i]
+        out_h[i] = mean
 
 
 KERNELS = {
@@ -98,10 +108,10 @@ KERNELS = {
 def weigh(g: Any, h: Any, weight: Any, start: int, stop: int, first_order: bool) -> None:
     """Multiply by the row weight; at first order the hessian is the row weight."""
     for k in range(g.shape[0]):
-        for i in range(start, stop):
-            w = weight[i - start]
-            h[k, i] = w if first_order else h[k, i] * w
-            g[k, i] = g[k, i] * w
+        row_g, row_h = g[k, start:stop], h[k, start:stop]
+        for i in range(stop - start):
+            row_h[i] = weight[i] if first_order else row_h[i] * weight[i]
+            row_g[i] = row_g[i] * weight[i]
 
 
 @kernel
@@ -114,10 +124,11 @@ def bit_range(g: Any, h: Any, start: int, stop: int) -> Any:
     g_bits, h_bits = g.view(np.int32), h.view(np.int32)
     g_max, h_max, h_min = np.int32(0), np.int32(-2147483648), np.int32(0x7F800000)
     for k in range(g_bits.shape[0]):
-        for i in range(start, stop):
-            g_max = max(g_max, g_bits[k, i] & _MAGNITUDE)
-            h_max = max(h_max, h_bits[k, i])
-            h_min = min(h_min, h_bits[k, i])
+        row_g, row_h = g_bits[k, start:stop], h_bits[k, start:stop]
+        for i in range(stop - start):
+            g_max = max(g_max, row_g[i] & _MAGNITUDE)
+            h_max = max(h_max, row_h[i])
+            h_min = min(h_min, row_h[i])
     return g_max, h_max, h_min
 
 
@@ -126,8 +137,9 @@ def moment_sums(g: Any, h: Any, start: int, stop: int, scales: Any, out: Any) ->
     """Fixed-point Σ g, Σ h, Σ g², Σ h² of each output into out (n_outputs, 4)."""
     for k in range(g.shape[0]):
         a = b = c = d = np.int64(0)
-        for i in range(start, stop):
-            x, y = np.float64(g[k, i]), np.float64(h[k, i])
+        row_g, row_h = g[k, start:stop], h[k, start:stop]
+        for i in range(stop - start):
+            x, y = np.float64(row_g[i]), np.float64(row_h[i])
             a += np.int64(np.rint(x * scales[0]))
             b += np.int64(np.rint(y * scales[1]))
             c += np.int64(np.rint(x * x * scales[2]))

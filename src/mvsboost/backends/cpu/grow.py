@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mvsboost.backends.cpu.barrier import meet
-from mvsboost.backends.cpu.histogram import add_rows_inlined
+from mvsboost.backends.cpu.histogram import add_columns_inlined, add_rows_inlined
 from mvsboost.backends.cpu.partition import split_slice_inlined
 from mvsboost.backends.cpu.split import (
     LOWER,
@@ -71,6 +71,7 @@ class Team(NamedTuple):
 class Members(NamedTuple):
     """Rows of a tree, and the slice of them that this thread owns.
 
+    `bins` is (n_rows, n_features) for the sample and (n_features, n_rows) for all rows;
     `order` names the thread's rows; nodes own ranges of it.
     """
 
@@ -296,25 +297,23 @@ def _bound(limits: Any, nodes: Any, node: Any) -> None:
 
 
 @inlined
-def _add(members: Any, own: Any, column: Any, features: Any, histogram: Any, n_bins: Any) -> None:
-    """A histogram of this thread's rows of a node."""
+def _clear(histogram: Any, n_bins: Any) -> None:
     for b in range(n_bins):
         histogram[b, 0] = histogram[b, 1] = 0
-    order = members.order[own[column] : own[column + 1]]
-    add_rows_inlined(
-        members.bins, members.words, order, features.index, features.offsets, histogram
-    )
 
 
 @inlined
-def _partition(nodes: Any, node: Any, members: Any, column: Any) -> None:
-    """Give each child its part of the node's range."""
+def _rows_of(members: Any, own: Any, column: Any) -> Any:
+    return members.order[own[column] : own[column + 1]]
+
+
+@inlined
+def _partition(nodes: Any, node: Any, members: Any, values: Any, column: Any) -> None:
+    """Give each child its part of the node's range; `values` are bins of the tested feature."""
     own = nodes.integers[node]
     start, stop = own[column], own[column + 1]
     order, scratch = members.order[start:stop], members.scratch[start:stop]
-    middle = start + split_slice_inlined(
-        members.bins, own[FEATURE], nodes.goes_left[node], order, scratch
-    )
+    middle = start + split_slice_inlined(values, nodes.goes_left[node], order, scratch)
     for i in range(stop - start):
         order[i] = scratch[i]
     left, right = nodes.integers[own[LEFT]], nodes.integers[own[RIGHT]]
@@ -449,8 +448,10 @@ def _first_look(
 ) -> None:
     """Histograms of a pair of nodes on the sample, and the best split of every feature."""
     own = nodes.integers[small]
-    n_bins = shared.partial.shape[1]
-    _add(sample, own, SAMPLE_RANGE, features, shared.partial[team.thread], n_bins)
+    mine = shared.partial[team.thread]
+    _clear(mine, mine.shape[0])
+    order = _rows_of(sample, own, SAMPLE_RANGE)
+    add_rows_inlined(sample.bins, sample.words, order, features.index, features.offsets, mine)
     meet(team.counter, team.n_threads, meeting + 1)
     n_features = features.index.shape[0]
     start = _share(n_features, team.thread, team.n_threads)
@@ -492,7 +493,11 @@ def _second_look(
             few = _few_features(features, chosen[which])
             mine = shared.exact_partial[team.thread, which]
             own = nodes.integers[first + which]
-            _add(everything, own, EXACT_RANGE, few, mine, few.offsets[count])
+            _clear(mine, few.offsets[count])
+            order = _rows_of(everything, own, EXACT_RANGE)
+            add_columns_inlined(
+                everything.bins, everything.words, order, few.index, few.offsets, mine
+            )
     meet(team.counter, team.n_threads, meeting + 1)
     min_count = limits[MIN_COUNT]
     limits[MIN_COUNT] = 1.0  # all rows need no floor on how many of them were sampled
@@ -625,10 +630,11 @@ def grow(
         if node < 0 or n_leaves == shape.max_leaves:
             return n_nodes
         _make_children(nodes, node, n_nodes)
-        _partition(nodes, node, sample, SAMPLE_RANGE)
+        feature = nodes.integers[node, FEATURE]
+        _partition(nodes, node, sample, sample.bins[:, feature], SAMPLE_RANGE)
         if shape.second_look > 0:
-            _partition(nodes, node, everything, EXACT_RANGE)
-        sign = _sign_of(features, nodes.integers[node, FEATURE])
+            _partition(nodes, node, everything, everything.bins[feature], EXACT_RANGE)
+        sign = _sign_of(features, feature)
         if sign != 0:
             scales = exact_scales if shape.second_look > 0 else sample_scales
             column = EXACT if shape.second_look > 0 else SAMPLE

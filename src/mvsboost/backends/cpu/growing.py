@@ -22,21 +22,25 @@ class Members:
         self.scratch = np.empty(len(words), ROW)
         self.ranges = {0: (0, len(words))}
 
-    def slice(self, thread: int, n_threads: int) -> grow.Members:
+    def slice(self, bins: NDArray[np.uint8], thread: int, n_threads: int) -> grow.Members:
         """The rows of one thread, as the kernel takes them."""
         n = len(self.words)
         mine = slice(n * thread // n_threads, n * (thread + 1) // n_threads)
-        return grow.Members(self.bins, self.words, self.order[mine], self.scratch[mine])
+        return grow.Members(bins, self.words, self.order[mine], self.scratch[mine])
 
 
 def grow_nodes(
     request: TreeRequest,
     sample: Members,
     everything: Members | None,
+    columns: NDArray[np.uint8],
     n_bins: NDArray[np.int64],
     threads: Threads,
 ) -> GrownNodes:
-    """Grow a tree with up to as many threads as its rows are worth."""
+    """Grow a tree with up to as many threads as its rows are worth.
+
+    `columns` holds the bins of all rows by column, which a second look reads.
+    """
     offsets = feature_offsets(n_bins, request.features)
     leaves = _most_leaves(request, len((everything or sample).words))
     rows = everything or _no_rows(sample)
@@ -56,8 +60,8 @@ def grow_nodes(
     def one(thread: int) -> int:
         return grow.grow(  # type: ignore[no-any-return]
             grow.Team(thread, n_threads, counter),
-            sample.slice(thread, n_threads),
-            rows.slice(thread, n_threads),
+            sample.slice(sample.bins, thread, n_threads),
+            rows.slice(columns, thread, n_threads),
             grow.Features(request.features, offsets, request.categorical, request.monotone),
             _scales(request.sample),
             _scales(request.everything or request.sample),

@@ -19,16 +19,16 @@ import numpy as np
 from mvsboost.jit import twice
 
 
-def _split_slice(bins: Any, feature: int, goes_left: Any, order: Any, scratch: Any) -> Any:
+def _split_slice(column: Any, goes_left: Any, order: Any, scratch: Any) -> Any:
     """Write lefts, then rights, of one slice to scratch; returns the number of lefts."""
     n = order.shape[0]
     lefts = np.int64(0)
     for j in range(n):
-        lefts += np.int64(goes_left[bins[np.uint64(order[j]), feature]])
+        lefts += np.int64(goes_left[column[np.uint64(order[j])]])
     left, right = np.int64(0), lefts
     for j in range(n):
         row = order[j]
-        side = np.int64(goes_left[bins[np.uint64(row), feature]])
+        side = np.int64(goes_left[column[np.uint64(row)]])
         scratch[left if side == 1 else right] = row
         left += side
         right += 1 - side

@@ -10,20 +10,42 @@ from mvsboost.fixedpoint import HALF
 from mvsboost.jit import inlined, kernel
 from mvsboost.random import uniform_scalar
 
+_BLOCK = 2048  # rows whose numbers stay in the first-level cache
+
+
+@inlined
+def _add_hessians(h: Any, first: Any, n: Any, lam: Any, squares: Any) -> None:
+    """Add λ Σ h², the sum over outputs first, as the score's definition has it."""
+    if h.shape[0] == 1:
+        row = h[0, first : first + n]
+        for i in range(n):
+            squares[i] += lam * (np.float64(row[i]) * np.float64(row[i]))
+        return
+    for i in range(n):
+        total = 0.0
+        for k in range(h.shape[0]):
+            total += np.float64(h[k, first + i]) * np.float64(h[k, first + i])
+        squares[i] += lam * total
+
 
 @kernel
 def mvs_scores(g: Any, h: Any, start: int, stop: int, lam: float, out: Any) -> float:
     """Regularised absolute values sqrt(Σ g² + λ Σ h²); returns the largest."""
-    for i in range(start, stop):
-        first = second = 0.0
+    part, squares = out[start:stop], np.empty(_BLOCK)
+    for block in range(0, stop - start, _BLOCK):
+        n = min(_BLOCK, stop - start - block)
+        for i in range(n):
+            squares[i] = 0.0
         for k in range(g.shape[0]):
-            x, y = np.float64(g[k, i]), np.float64(h[k, i])
-            first += x * x
-            second += y * y
-        out[i] = np.sqrt(first + lam * second)
-    bits = out.view(np.int32)
+            row = g[k, start + block : start + block + n]
+            for i in range(n):
+                squares[i] += np.float64(row[i]) * np.float64(row[i])
+        _add_hessians(h, start + block, n, lam, squares)
+        for i in range(n):
+            part[block + i] = np.sqrt(squares[i])
+    bits = part.view(np.int32)
     largest = np.int32(0)
-    for i in range(start, stop):
+    for i in range(stop - start):
         largest = max(largest, bits[i])
     return np.float64(np.int32(largest).view(np.float32))
 
@@ -44,17 +66,25 @@ def threshold_sums(scores: Any, mu: float, scale: float) -> Any:
 @kernel
 def draw_poisson(
     scores: Any, mu: float, key: Any, offset: int, start: int, rows: Any, weights: Any
-) -> int:
+) -> Any:
     """Rows drawn with p = min(1, score / µ), written from the front; returns how many."""
-    n = 0
-    for i in range(scores.shape[0]):
-        score = np.float64(scores[i])
-        u = uniform_scalar(key, np.uint64(offset + i))
-        certain = score >= mu and score > 0.0
-        # always written, kept only if drawn: no branch to mispredict
-        rows[n] = start + i
-        weights[n] = 1.0 if certain else mu / max(score, 1e-300)
-        n += 1 if certain or (score < mu and u * mu < score) else 0
+    keep = np.empty(_BLOCK, np.int64)
+    n = np.int64(0)
+    for block in range(0, scores.shape[0], _BLOCK):
+        part = scores[block : block + _BLOCK]
+        first = np.uint64(offset + block)
+        for i in range(part.shape[0]):
+            score = np.float64(part[i])
+            u = uniform_scalar(key, first + np.uint64(i))
+            drawn = ((score >= mu) | (u * mu < score)) & (score > 0.0)
+            keep[i] = np.int64(1) if drawn else np.int64(0)
+        for i in range(part.shape[0]):
+            # always written, kept only if drawn: no branch to mispredict
+            rows[n] = start + block + i
+            n += keep[i]
+    for j in range(n):
+        score = np.float64(scores[np.int64(rows[j]) - start])
+        weights[j] = 1.0 if score >= mu else mu / score
     return n
 
 

@@ -1,0 +1,292 @@
+"""The libraries, each with its own sampling modes, behind one small interface.
+
+A contender bins a data set once (`prepare`), boosts a number of iterations on it
+(`boost`), and predicts (`predict`). Learning rate, bins, leaves and threads are
+the same for all; everything else is the library's default.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from cases import Data
+
+LEARNING_RATE = 0.1
+BINS = 255
+
+Watch = Callable[[float], bool]
+"""Called with the test log loss after an iteration; True stops training."""
+
+
+@dataclass
+class Contender:
+    """A library in one of its modes."""
+
+    library: str
+    mode: str
+    options: dict[str, Any] = field(default_factory=dict)
+    threads: int = 2
+
+    @property
+    def name(self) -> str:
+        return f"{self.library} {self.mode}"
+
+    def prepare(self, data: Data) -> Any:
+        raise NotImplementedError
+
+    def boost(self, prepared: Any, iterations: int, leaves: int, watch: Watch | None = None) -> Any:
+        raise NotImplementedError
+
+    def predict(self, model: Any, X: pd.DataFrame) -> np.ndarray:
+        raise NotImplementedError
+
+
+class Ours(Contender):
+    def prepare(self, data: Data) -> Any:
+        from mvsboost.data import Dataset
+
+        train = Dataset.from_data(data.X, data.y, n_classes=2, n_threads=self.threads)
+        test = Dataset.from_data(
+            data.X_test,
+            data.y_test,
+            n_classes=2,
+            mapper=train.mapper,
+            schema=train.schema,
+            n_threads=self.threads,
+        )
+        return train, test
+
+    def boost(self, prepared: Any, iterations: int, leaves: int, watch: Watch | None = None) -> Any:
+        from mvsboost.boosting import TrainConfig, train
+        from mvsboost.callbacks import Callback
+        from mvsboost.metrics import get_metric
+        from mvsboost.objectives import Logistic
+        from mvsboost.sampling import make_sampler
+        from mvsboost.trees import TreeParams
+
+        objective = Logistic()
+
+        class Watching(Callback):
+            def after_iteration(self, progress: Any) -> str | None:
+                stop = watch(progress.model.history["test"]["log_loss"][-1])
+                return "watched" if stop else None
+
+        config = TrainConfig(
+            objective,
+            make_sampler(self.options.get("sampler")),
+            n_estimators=iterations,
+            learning_rate=LEARNING_RATE,
+            tree=TreeParams(max_leaves=leaves, second_look=self.options.get("second_look", 0)),
+            leaf_values=self.options.get("leaf_values", "all"),
+            metrics=[get_metric("log_loss", objective)] if watch else [],
+            n_threads=self.threads,
+        )
+        rows, test = prepared
+        return train(
+            rows,
+            config,
+            eval_sets={"test": test} if watch else {},
+            callbacks=[Watching()] if watch else [],
+        ).model
+
+    def predict(self, model: Any, X: pd.DataFrame) -> np.ndarray:
+        return model.predict(X, n_threads=self.threads)
+
+
+class LightGBM(Contender):
+    def prepare(self, data: Data) -> Any:
+        import lightgbm as lgb
+
+        parameters = {"max_bin": BINS, "verbose": -1, "num_threads": self.threads}
+        train = lgb.Dataset(data.X, data.y, params=parameters, free_raw_data=False).construct()
+        test = train.create_valid(data.X_test, data.y_test).construct()
+        return train, test
+
+    def boost(self, prepared: Any, iterations: int, leaves: int, watch: Watch | None = None) -> Any:
+        import lightgbm as lgb
+
+        def after(env: Any) -> None:
+            if watch(env.evaluation_result_list[0][2]):
+                raise lgb.callback.EarlyStopException(env.iteration, [])
+
+        parameters = {
+            "objective": "binary",
+            "metric": "binary_logloss" if watch else "None",
+            "num_leaves": leaves,
+            "learning_rate": LEARNING_RATE,
+            "max_bin": BINS,
+            "num_threads": self.threads,
+            "lambda_l2": 1.0,
+            "verbose": -1,
+            **self.options,
+        }
+        rows, test = prepared
+        return lgb.train(
+            parameters,
+            rows,
+            iterations,
+            valid_sets=[test] if watch else None,
+            callbacks=[after] if watch else None,
+        )
+
+    def predict(self, model: Any, X: pd.DataFrame) -> np.ndarray:
+        return model.predict(X, num_threads=self.threads)
+
+
+class XGBoost(Contender):
+    def prepare(self, data: Data) -> Any:
+        import xgboost as xgb
+
+        train = xgb.QuantileDMatrix(
+            data.X, data.y, max_bin=BINS, nthread=self.threads, enable_categorical=True
+        )
+        test = xgb.DMatrix(
+            data.X_test, data.y_test, nthread=self.threads, enable_categorical=True
+        )
+        return train, test
+
+    def boost(self, prepared: Any, iterations: int, leaves: int, watch: Watch | None = None) -> Any:
+        import xgboost as xgb
+
+        class Watching(xgb.callback.TrainingCallback):
+            def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+                return watch(evals_log["test"]["logloss"][-1])
+
+        parameters = {
+            "objective": "binary:logistic",
+            "tree_method": "hist",
+            "grow_policy": "lossguide",
+            "max_leaves": leaves,
+            "max_depth": 0,
+            "max_bin": BINS,
+            "learning_rate": LEARNING_RATE,
+            "nthread": self.threads,
+            "eval_metric": "logloss",
+            "verbosity": 0,
+            **self.options,
+        }
+        rows, test = prepared
+        return xgb.train(
+            parameters,
+            rows,
+            iterations,
+            evals=[(test, "test")] if watch else (),
+            callbacks=[Watching()] if watch else None,
+            verbose_eval=False,
+        )
+
+    def predict(self, model: Any, X: pd.DataFrame) -> np.ndarray:
+        return model.inplace_predict(X)
+
+
+class CatBoost(Contender):
+    def prepare(self, data: Data) -> Any:
+        import catboost
+
+        def pool(X: pd.DataFrame, y: np.ndarray) -> Any:
+            categories = list(X.select_dtypes("category"))
+            X = X.assign(**{c: X[c].astype(str) for c in categories})
+            return catboost.Pool(X, y, cat_features=categories)
+
+        train, test = pool(data.X, data.y), pool(data.X_test, data.y_test)
+        if not train.get_cat_feature_indices():
+            train.quantize(border_count=BINS - 1, task_type="CPU")
+        return train, test
+
+    def boost(self, prepared: Any, iterations: int, leaves: int, watch: Watch | None = None) -> Any:
+        import catboost
+
+        class Watching:
+            def after_iteration(self, info: Any) -> bool:
+                return not watch(info.metrics["validation"]["Logloss"][-1])
+
+        rows, test = prepared
+        model = catboost.CatBoostClassifier(
+            iterations=iterations,
+            learning_rate=LEARNING_RATE,
+            grow_policy="Lossguide",
+            max_leaves=min(leaves, 64),
+            thread_count=self.threads,
+            verbose=False,
+            allow_writing_files=False,
+            **self.options,
+        )
+        model.fit(
+            rows,
+            eval_set=test if watch else None,
+            use_best_model=False,
+            callbacks=[Watching()] if watch else None,
+        )
+        return model
+
+    def predict(self, model: Any, X: pd.DataFrame) -> np.ndarray:
+        return model.predict_proba(X, thread_count=self.threads)[:, 1]
+
+
+class SklearnHGB(Contender):
+    """Bins inside `fit`; the time of an iteration is a difference of two fits, so it drops out."""
+
+    def prepare(self, data: Data) -> Any:
+        return data
+
+    def boost(self, prepared: Any, iterations: int, leaves: int, watch: Watch | None = None) -> Any:
+        from sklearn.ensemble import HistGradientBoostingClassifier
+        from threadpoolctl import threadpool_limits
+
+        categorical = [str(t) == "category" for t in prepared.X.dtypes]
+        small = [
+            not c or prepared.X[name].nunique() <= BINS
+            for name, c in zip(prepared.X, categorical, strict=True)
+        ]
+        X = prepared.X.loc[:, small]
+        with threadpool_limits(self.threads, "openmp"):
+            return HistGradientBoostingClassifier(
+                learning_rate=LEARNING_RATE,
+                max_iter=iterations,
+                max_leaf_nodes=leaves,
+                max_bins=BINS,
+                l2_regularization=1.0,
+                early_stopping=False,
+                categorical_features="from_dtype",
+            ).fit(X, prepared.y)
+
+    def predict(self, model: Any, X: pd.DataFrame) -> np.ndarray:
+        return model.predict_proba(X[list(model.feature_names_in_)])[:, 1]
+
+
+def contenders(threads: int = 2) -> list[Contender]:
+    """Every library in every mode, LightGBM without sampling first: ratios are against it."""
+    from mvsboost import GOSS, MVS, SGB
+
+    everyone = [
+        LightGBM("LightGBM", "full"),
+        LightGBM("LightGBM", "quantised", {"use_quantized_grad": True}),
+        LightGBM("LightGBM", "GOSS 0.2/0.1", {"data_sample_strategy": "goss"}),
+        LightGBM("LightGBM", "bagging 0.1", {"bagging_fraction": 0.1, "bagging_freq": 1}),
+        XGBoost("XGBoost", "full"),
+        XGBoost(
+            "XGBoost",
+            "gradient_based 0.1",
+            {"subsample": 0.1, "sampling_method": "gradient_based"},
+        ),
+        CatBoost("CatBoost", "MVS 0.2", {"bootstrap_type": "MVS", "subsample": 0.2}),
+        SklearnHGB("scikit-learn", "HGB"),
+        Ours("mvsboost", "none", {"sampler": "none"}),
+        Ours("mvsboost", "MVS 0.1", {"sampler": MVS(rate=0.1)}),
+        Ours("mvsboost", "MVS 0.3", {"sampler": MVS(rate=0.3)}),
+        Ours("mvsboost", "MVS 0.1, second look 3", {"sampler": MVS(rate=0.1), "second_look": 3}),
+        Ours("mvsboost", "SGB 0.1", {"sampler": SGB(rate=0.1)}),
+        Ours("mvsboost", "GOSS 0.2/0.1", {"sampler": GOSS(top_rate=0.2, other_rate=0.1)}),
+    ]
+    return [replace(contender, threads=threads) for contender in everyone]
+
+
+def seconds(function: Callable[[], Any]) -> tuple[float, Any]:
+    start = time.perf_counter()
+    result = function()
+    return time.perf_counter() - start, result
