@@ -145,9 +145,7 @@ class XGBoost(Contender):
         train = xgb.QuantileDMatrix(
             data.X, data.y, max_bin=BINS, nthread=self.threads, enable_categorical=True
         )
-        test = xgb.DMatrix(
-            data.X_test, data.y_test, nthread=self.threads, enable_categorical=True
-        )
+        test = xgb.DMatrix(data.X_test, data.y_test, nthread=self.threads, enable_categorical=True)
         return train, test
 
     def boost(self, prepared: Any, iterations: int, leaves: int, watch: Watch | None = None) -> Any:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from mvsboost.backends.protocol import Backend, GradientRange
 from mvsboost.backends.registry import BackendFactory, backend_factory
+from mvsboost.backends.timed import TimedBackend
 from mvsboost.callbacks import Callback, Progress
 from mvsboost.data import BinMapper, Dataset
 from mvsboost.errors import ConvergenceStop, DataError, ObjectiveError, ParameterError
@@ -90,11 +91,14 @@ class TrainResult:
         One record an iteration: rate, µ, λ, rows drawn, and more.
     stop_reason : str
         Why training ended.
+    stage_times : dict of str to float
+        Seconds spent in each verb of the training rows' backend.
     """
 
     model: Model
     sampling_history: list[dict[str, float]]
     stop_reason: str
+    stage_times: dict[str, float]
 
 
 def train(
@@ -142,7 +146,7 @@ class _Run:
 
     dataset: Dataset
     config: TrainConfig
-    backend: Backend
+    backend: TimedBackend
     table: FeatureTable
     model: Model
     evaluation: dict[str, tuple[Backend, Dataset]]
@@ -164,7 +168,7 @@ class _Run:
         for data in eval_sets.values():
             _check_mapper(data, dataset.mapper, "an evaluation set")
         make = factory or backend_factory(config.device, config.n_threads)
-        backend = make(dataset.rows, config.objective)
+        backend = TimedBackend(make(dataset.rows, config.objective))
         evaluation = {
             name: (make(data.rows, config.objective), data) for name, data in eval_sets.items()
         }
@@ -194,7 +198,7 @@ class _Run:
     # --- the lines of the loop ------------------------------------------------------------------
 
     def compute_gradients(self) -> GradientRange:
-        gradients = self.backend.compute_gradients(self.config.order)
+        gradients: GradientRange = self.backend.compute_gradients(self.config.order)
         _check_gradients(gradients, self.config.objective)
         return gradients
 
@@ -286,7 +290,7 @@ class _Run:
         for callback in self.callbacks:
             callback.end(self.progress(last))
         history = [sample.as_record() for sample in self.samples]
-        return TrainResult(self.model, history, self.stop_reason)
+        return TrainResult(self.model, history, self.stop_reason, dict(self.backend.seconds))
 
 
 # --- small parts --------------------------------------------------------------------------------

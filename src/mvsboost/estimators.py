@@ -233,6 +233,7 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         self.model_ = result.model
         self.sampling_history_ = result.sampling_history
         self.stop_reason_ = result.stop_reason
+        self.stage_times_ = result.stage_times
         self._expose()
         self.model_.metadata = {
             "estimator": type(self).__name__,
@@ -582,6 +583,8 @@ _DOCUMENTATION = """Gradient-boosted trees for {task} on rows chosen by Minimal 
         By iteration: rate, mu, lam, rows, certain, max_weight, effective_sample_size.
     stop_reason_ : str
         Why training ended.
+    stage_times_ : dict
+        Seconds spent in each verb of the backend.
     feature_importances_ : array
         Share of each column in the total gain.
 

@@ -12,6 +12,9 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from mvsboost import GOSS, MVS, SGB, Metric, Model, MVSClassifier, MVSRegressor
 from mvsboost.callbacks import Callback, TimeLimit
 
+# whole fits: without compiled kernels minutes in all, and every line is reached with them
+pytestmark = pytest.mark.large
+
 
 @pytest.fixture(scope="module")
 def cancer():

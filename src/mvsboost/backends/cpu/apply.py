@@ -39,10 +39,10 @@ class Tests(NamedTuple):
         Column of each test, and how it is made.
     threshold, missing : uint8 arrays
         Rows with a bin up to the threshold pass, and, for one kind, those with a missing value.
-    masks : uint64 array of shape (n_categorical_tests, 256)
+    masks : array like `remaining`, of shape (n_categorical_tests, 256)
         Leaves that a row may still be in, by its bin.
-    remaining : uint64 array
-        Leaves that a row which fails may still be in.
+    remaining : uint32 or uint64 array
+        Leaves that a row which fails may still be in; half as wide where that is enough.
     exits : int32 array of shape (64,)
         Node that each bit stands for.
     """
@@ -51,8 +51,8 @@ class Tests(NamedTuple):
     kind: NDArray[np.int64]
     threshold: NDArray[np.uint8]
     missing: NDArray[np.uint8]
-    masks: NDArray[np.uint64]
-    remaining: NDArray[np.uint64]
+    masks: NDArray[Any]
+    remaining: NDArray[Any]
     exits: NDArray[np.int32]
 
 
@@ -66,6 +66,7 @@ def make_tests(tree: TreeArrays) -> Tests:
     remaining = np.zeros(tree.n_nodes, np.uint64)
     n_exits = _number_leaves(left, right, is_tested, exits, remaining)
     assert n_exits == len(tested) + 1
+    remaining, width = remaining[tested], np.uint32 if n_exits <= 32 else np.uint64
     table = tree.goes_left()[tested]
     numeric = tree.threshold[tested] >= 0
     missing_left = table[np.arange(len(tested)), tree.missing_bin[tested]] == 1
@@ -74,8 +75,8 @@ def make_tests(tree: TreeArrays) -> Tests:
         kind=np.where(numeric, np.where(missing_left, _LOWER_OR_MISSING, _LOWER), _TABLE),
         threshold=np.where(numeric, tree.threshold[tested], 0).astype(BIN),
         missing=tree.missing_bin[tested].astype(BIN),
-        masks=np.where(table[~numeric] == 1, _ALL, remaining[tested][~numeric, None]),
-        remaining=remaining[tested],
+        masks=np.where(table[~numeric] == 1, _ALL, remaining[~numeric, None]).astype(width),
+        remaining=remaining.astype(width),
         exits=exits,
     )
 
@@ -120,23 +121,25 @@ def find_leaves(
     leaf: Any,
 ) -> None:
     """Leaf of the rows start..stop; `columns` is (n_features, n_rows)."""
-    mask = np.empty(_BLOCK, np.uint64)
+    mask = np.empty(_BLOCK, tests.remaining.dtype)
+    one = mask.dtype.type(1)
+    everything = ~(one ^ one)
     deep = left.shape[0] > 2 * MASKED_SPLITS + 1
     for block in range(start, stop, _BLOCK):
         n = min(_BLOCK, stop - block)
         for i in range(n):
-            mask[i] = _ALL
+            mask[i] = everything
         n_tables = 0
         for j in range(tests.feature.shape[0]):
             column, remaining = columns[tests.feature[j], block : block + n], tests.remaining[j]
             threshold, missing = tests.threshold[j], tests.missing[j]
             if tests.kind[j] == _LOWER:
                 for i in range(n):
-                    mask[i] &= _ALL if column[i] <= threshold else remaining
+                    mask[i] &= everything if column[i] <= threshold else remaining
             elif tests.kind[j] == _LOWER_OR_MISSING:
                 for i in range(n):
                     low = (column[i] <= threshold) | (column[i] == missing)
-                    mask[i] &= _ALL if low else remaining
+                    mask[i] &= everything if low else remaining
             else:
                 by_bin = tests.masks[n_tables]
                 n_tables += 1
@@ -144,7 +147,7 @@ def find_leaves(
                     mask[i] &= by_bin[column[i]]
         out = leaf[block : block + n]
         for i in range(n):
-            lowest = mask[i] & (np.uint64(0) - mask[i])
+            lowest = mask[i] & (~mask[i] + one)
             # a power of two as a float says in its exponent which
             out[i] = tests.exits[(np.float64(lowest).view(np.int64) >> 52) - 1023]
         if deep:

@@ -15,6 +15,7 @@ from mvsboost.backends.cpu.growing import Members, grow_nodes
 from mvsboost.backends.cpu.threads import Threads
 from mvsboost.backends.protocol import (
     DIGIT_BITS,
+    AllRows,
     BinnedRows,
     DrawRule,
     DrawSummary,
@@ -62,6 +63,7 @@ class CPUBackend:
         self._drawn = np.empty(0, ROW)
         self._weights = np.empty(0, WEIGHT)
         self._compacted: NDArray[np.uint8] | None = None
+        self._range = GradientRange(0.0, 0.0, 0.0, -1)
         self._members: dict[RowSet, Members] = {}
         self._leaf = np.empty(self.n_rows, NODE)
         self._leaf_of: NDArray[np.int32] | None = None
@@ -96,7 +98,8 @@ class CPUBackend:
 
     def compute_gradients(self, order: int) -> GradientRange:
         parts = self._threads.run(lambda a, b: self._gradient_slice(a, b, order), self.n_rows)
-        return reduce(GradientRange.merge, parts)
+        self._range = reduce(GradientRange.merge, parts)
+        return self._range
 
     def _gradient_slice(self, start: int, stop: int, order: int) -> GradientRange:
         y, score, g, h = self.rows.target, self._scores, self._g, self._h
@@ -149,25 +152,49 @@ class CPUBackend:
         return small, large, zero
 
     def rank_counts(self, key: RankKey, known_bits: int, prefix: int) -> NDArray[np.int64]:
-        def one(start: int, stop: int) -> NDArray[np.int64]:
-            keys = key.values(self._row_scores[start:stop], self._ids(start, stop))
-            if known_bits:
-                keys = keys[keys >> np.uint64(64 - known_bits) == np.uint64(prefix)]
-            digit = (keys >> np.uint64(64 - known_bits - 16)) & np.uint64(0xFFFF)
-            return np.bincount(digit.astype(np.int64), minlength=1 << 16)
+        cut_key, cut = key.only_below or (key.key, np.uint64(0))
 
-        counts: NDArray[np.int64] = self._sum(one).astype(np.int64)
+        def one(start: int, stop: int) -> NDArray[np.int64]:
+            out = np.zeros(1 << 16, np.int64)
+            sampling.count_ranks(
+                self._row_scores[start:stop],
+                self.rows.offset + start,
+                key.key,
+                key.by_score,
+                key.only_below is not None,
+                cut_key,
+                cut,
+                known_bits,
+                np.uint64(prefix),
+                out,
+            )
+            return out
+
+        counts: NDArray[np.int64] = self._sum(one)
         return counts
 
     def _ids(self, start: int, stop: int) -> NDArray[np.uint64]:
         return np.arange(self.rows.offset + start, self.rows.offset + stop, dtype=np.uint64)
 
     def draw(self, rule: DrawRule) -> DrawSummary:
-        parts = self._threads.run(lambda a, b: self._draw_slice(rule, a, b), self.n_rows)
         self._compacted = None
+        if isinstance(rule, AllRows):
+            return self._draw_all()
+        parts = self._threads.run(lambda a, b: self._draw_slice(rule, a, b), self.n_rows)
         self._drawn = np.concatenate([rows for rows, _ in parts])
         self._weights = np.concatenate([weights for _, weights in parts])
         return self._summarise_draw()
+
+    def _draw_all(self) -> DrawSummary:
+        """What a draw of every row with weight 1 would find, without looking at the rows."""
+        if len(self._drawn) != self.n_rows:
+            self._drawn = np.arange(self.n_rows, dtype=ROW)
+        if len(self._weights) != self.n_rows or not (self._weights == 1.0).all():
+            self._weights = np.ones(self.n_rows, WEIGHT)
+        n = self.n_rows
+        return DrawSummary(
+            n, n, 1.0, self._range.max_gradient, self._range.max_hessian, float(n), float(n)
+        )
 
     def _draw_slice(
         self, rule: DrawRule, start: int, stop: int

@@ -29,7 +29,7 @@ import numpy as np
 
 from mvsboost.backends.cpu.barrier import meet
 from mvsboost.backends.cpu.histogram import add_columns_inlined, add_rows_inlined
-from mvsboost.backends.cpu.partition import split_slice_inlined
+from mvsboost.backends.cpu.partition import split_in_place
 from mvsboost.backends.cpu.split import (
     LOWER,
     MIN_COUNT,
@@ -313,9 +313,7 @@ def _partition(nodes: Any, node: Any, members: Any, values: Any, column: Any) ->
     own = nodes.integers[node]
     start, stop = own[column], own[column + 1]
     order, scratch = members.order[start:stop], members.scratch[start:stop]
-    middle = start + split_slice_inlined(values, nodes.goes_left[node], order, scratch)
-    for i in range(stop - start):
-        order[i] = scratch[i]
+    middle = start + split_in_place(values, nodes.goes_left[node], order, scratch)
     left, right = nodes.integers[own[LEFT]], nodes.integers[own[RIGHT]]
     left[column], left[column + 1] = start, middle
     right[column], right[column + 1] = middle, stop

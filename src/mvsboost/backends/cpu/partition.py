@@ -1,13 +1,14 @@
-"""Kernels: stable partition of a node's rows, in slices that threads can take.
+"""Kernels: stable partition of a node's rows.
 
-A node owns a range of `order`. Each slice of the range is split by itself into
+A node owns a range of `order`. A thread that owns the range alone partitions it in
+place. Where threads share it, each slice of the range is split by itself into
 `scratch`, lefts before rights; then every part is copied to its final place::
 
     order     [ . . . slice 0 . . . | . . . slice 1 . . . ]
     scratch   [ L0 L0 L0 | R0 R0 R0 | L1 L1 | R1 R1 R1 R1 ]
     order     [ L0 L0 L0   L1 L1    | R0 R0 R0 R1 R1 R1 R1 ]
 
-Both steps keep the order of rows, so the result does not depend on the slices.
+Both ways keep the order of rows, so the result does not depend on the slices.
 """
 
 from __future__ import annotations
@@ -16,10 +17,30 @@ from typing import Any
 
 import numpy as np
 
-from mvsboost.jit import twice
+from mvsboost.jit import inlined, kernel
 
 
-def _split_slice(column: Any, goes_left: Any, order: Any, scratch: Any) -> Any:
+@inlined
+def split_in_place(column: Any, goes_left: Any, order: Any, scratch: Any) -> Any:
+    """Lefts to the front of `order`, rights behind them; returns the number of lefts.
+
+    Every row is written to both places and kept in one: no branch to mispredict.
+    """
+    lefts, rights = np.int64(0), np.int64(0)
+    for j in range(order.shape[0]):
+        row = order[j]
+        side = np.int64(goes_left[column[np.uint64(row)]])
+        order[lefts] = row  # never ahead of j
+        scratch[rights] = row
+        lefts += side
+        rights += 1 - side
+    for j in range(rights):
+        order[lefts + j] = scratch[j]
+    return lefts
+
+
+@kernel
+def split_slice(column: Any, goes_left: Any, order: Any, scratch: Any) -> Any:
     """Write lefts, then rights, of one slice to scratch; returns the number of lefts."""
     n = order.shape[0]
     lefts = np.int64(0)
@@ -33,6 +54,3 @@ def _split_slice(column: Any, goes_left: Any, order: Any, scratch: Any) -> Any:
         left += side
         right += 1 - side
     return lefts
-
-
-split_slice, split_slice_inlined = twice(_split_slice)

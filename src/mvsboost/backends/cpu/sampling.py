@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from mvsboost.backends.cpu.histogram import AHEAD
+from mvsboost.backends.cpu.machine import prefetch
 from mvsboost.fixedpoint import HALF
 from mvsboost.jit import inlined, kernel
-from mvsboost.random import uniform_scalar
+from mvsboost.random import row_bits_scalar, uniform_scalar
 
 _BLOCK = 2048  # rows whose numbers stay in the first-level cache
 
@@ -61,6 +63,40 @@ def threshold_sums(scores: Any, mu: float, scale: float) -> Any:
         large += np.int64(0) if small else np.int64(1)
         zero += np.int64(1) if score == 0.0 else np.int64(0)
     return total, large, zero
+
+
+@inlined
+def _score_key(key: Any, score: Any, row: Any) -> Any:
+    """One row of `protocol.score_key`."""
+    low = np.uint32(row) ^ np.uint32(key & np.uint64(0xFFFFFFFF))
+    low = np.uint32((low ^ (low >> np.uint32(16))) * np.uint32(0x85EBCA6B))
+    low = np.uint32((low ^ (low >> np.uint32(13))) * np.uint32(0xC2B2AE35))
+    low = low ^ (low >> np.uint32(16))
+    return (np.uint64(np.float32(score).view(np.uint32)) << np.uint64(32)) | np.uint64(low)
+
+
+@kernel
+def count_ranks(
+    scores: Any,
+    offset: int,
+    key: Any,
+    by_score: bool,
+    only_below: bool,
+    cut_key: Any,
+    cut: Any,
+    known_bits: int,
+    prefix: Any,
+    out: Any,
+) -> None:
+    """Count rows by the 16 bits of their rank key after the known ones; see `RankKey`."""
+    known, shift = np.uint64(known_bits), np.uint64(48 - known_bits)
+    for i in range(scores.shape[0]):
+        row = np.uint64(offset + i)
+        if only_below and _score_key(cut_key, scores[i], row) >= cut:
+            continue
+        rank = _score_key(key, scores[i], row) if by_score else row_bits_scalar(key, row)
+        if known_bits == 0 or rank >> (np.uint64(64) - known) == prefix:
+            out[(rank >> shift) & np.uint64(0xFFFF)] += 1
 
 
 @kernel
@@ -136,7 +172,9 @@ def pack_rows(
 @kernel
 def gather_rows(bins: Any, rows: Any, out: Any) -> None:
     """Copy the bins of some rows side by side."""
-    for j in range(rows.shape[0]):
+    flat, width, n_rows = bins.reshape(-1), np.uint64(bins.shape[1]), rows.shape[0]
+    for j in range(n_rows):
+        prefetch(flat, np.uint64(rows[min(j + AHEAD, n_rows - 1)]) * width)
         i = np.int64(rows[j])
         for f in range(bins.shape[1]):
             out[j, f] = bins[i, f]

@@ -1,0 +1,39 @@
+"""A backend that notes how long each of its verbs takes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from time import perf_counter
+from typing import Any
+
+from mvsboost.backends.protocol import Backend
+
+
+class TimedBackend:
+    """Any backend, with a stopwatch on every verb; two readings of the clock a call.
+
+    Attributes
+    ----------
+    seconds : dict of str to float
+        Time spent in each verb so far.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self.seconds: dict[str, float] = defaultdict(float)
+        self._backend = backend
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._backend, name)
+        if not callable(value):
+            return value
+
+        def timed(*arguments: Any, **named: Any) -> Any:
+            start = perf_counter()
+            try:
+                return value(*arguments, **named)
+            finally:
+                self.seconds[name] += perf_counter() - start
+
+        # found directly from now on
+        self.__dict__[name] = timed
+        return timed
