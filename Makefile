@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test lint unit unit-nojit coverage docs clean
+.PHONY: demo test bench lint unit unit-nojit coverage docs clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/mvsboost demo --out demo-results
@@ -32,6 +32,11 @@ unit-nojit: $(VENV)/dev.stamp
 coverage: $(VENV)/dev.stamp
 	$(BIN)/coverage report --skip-covered --fail-under=95
 
+# hours on two cores; see benchmarks/run.py for parts of it
+bench: $(VENV)/bench.stamp
+	PYTHONWARNINGS=ignore $(BIN)/python benchmarks/run.py --out benchmarks/results.json
+	$(BIN)/python benchmarks/page.py
+
 docs: $(VENV)/dev.stamp
 	$(BIN)/python docs/generate.py
 
@@ -45,6 +50,10 @@ $(VENV)/demo.stamp: $(VENV)/bin/python pyproject.toml
 $(VENV)/dev.stamp: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[dev]"
 	touch $@ $(VENV)/demo.stamp
+
+$(VENV)/bench.stamp: $(VENV)/dev.stamp
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[bench]"
+	touch $@
 
 clean:
 	rm -rf $(VENV) .coverage* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache demo-results

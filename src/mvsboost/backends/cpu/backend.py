@@ -29,6 +29,8 @@ from mvsboost.backends.protocol import (
     RowSet,
     Score,
     ScoreRule,
+    Smallest,
+    TopAndRest,
     TreeArrays,
     TreeRequest,
     feature_offsets,
@@ -62,6 +64,7 @@ class CPUBackend:
         self._row_scores = np.empty(self.n_rows, GRADIENT)
         self._drawn = np.empty(0, ROW)
         self._weights = np.empty(0, WEIGHT)
+        self._certain = -1
         self._compacted: NDArray[np.uint8] | None = None
         self._range = GradientRange(0.0, 0.0, 0.0, -1)
         self._members: dict[RowSet, Members] = {}
@@ -177,9 +180,11 @@ class CPUBackend:
         return np.arange(self.rows.offset + start, self.rows.offset + stop, dtype=np.uint64)
 
     def draw(self, rule: DrawRule) -> DrawSummary:
-        self._compacted = None
-        if isinstance(rule, AllRows):
-            return self._draw_all()
+        summary = self._draw_all() if isinstance(rule, AllRows) else self._draw(rule)
+        self._compacted, self._certain = None, summary.n_certain
+        return summary
+
+    def _draw(self, rule: DrawRule) -> DrawSummary:
         parts = self._threads.run(lambda a, b: self._draw_slice(rule, a, b), self.n_rows)
         self._drawn = np.concatenate([rows for rows, _ in parts])
         self._weights = np.concatenate([weights for _, weights in parts])
@@ -187,11 +192,9 @@ class CPUBackend:
 
     def _draw_all(self) -> DrawSummary:
         """What a draw of every row with weight 1 would find, without looking at the rows."""
-        if len(self._drawn) != self.n_rows:
-            self._drawn = np.arange(self.n_rows, dtype=ROW)
-        if len(self._weights) != self.n_rows or not (self._weights == 1.0).all():
-            self._weights = np.ones(self.n_rows, WEIGHT)
         n = self.n_rows
+        if self._certain != n:
+            self._drawn, self._weights = np.arange(n, dtype=ROW), np.ones(n, WEIGHT)
         return DrawSummary(
             n, n, 1.0, self._range.max_gradient, self._range.max_hessian, float(n), float(n)
         )
@@ -199,12 +202,15 @@ class CPUBackend:
     def _draw_slice(
         self, rule: DrawRule, start: int, stop: int
     ) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
+        scores, first = self._row_scores[start:stop], self.rows.offset + start
+        rows, weights = np.empty(stop - start, ROW), np.empty(stop - start, WEIGHT)
         if isinstance(rule, Poisson) and rule.block == 0:
-            rows, weights = np.empty(stop - start, ROW), np.empty(stop - start, WEIGHT)
-            scores, first = self._row_scores[start:stop], self.rows.offset + start
             n = sampling.draw_poisson(scores, rule.mu[0], rule.key, first, start, rows, weights)
             return rows[:n].copy(), weights[:n].copy()
-        weights = rule.weights(self._row_scores[start:stop], self._ids(start, stop))
+        if isinstance(rule, (Smallest, TopAndRest)):
+            n = sampling.draw_ranked(scores, first, start, *_ranked(rule), rows, weights)
+            return rows[:n].copy(), weights[:n].copy()
+        weights = rule.weights(scores, self._ids(start, stop))
         drawn = np.flatnonzero(weights > 0)
         return (drawn + start).astype(ROW), weights[drawn]
 
@@ -230,11 +236,11 @@ class CPUBackend:
         self, output: int, key: np.uint64, sample: Packing, everything: Packing | None
     ) -> None:
         self._leaf_of = None
-        words = self._pack(output, key, sample, self._drawn, self._weights)
+        everybody = self._certain == self.n_rows
+        words = self._pack(output, key, sample, None if everybody else self._drawn)
         self._members[RowSet.SAMPLE] = Members(self._sample_bins(), words)
         if everything is not None:
-            rows, ones = np.arange(self.n_rows, dtype=ROW), np.ones(self.n_rows, WEIGHT)
-            words = self._pack(output, key, everything, rows, ones)
+            words = self._pack(output, key, everything, None)
             self._members[RowSet.ALL] = Members(self.rows.bins, words)
 
     def _sample_bins(self) -> NDArray[np.uint8]:
@@ -254,20 +260,23 @@ class CPUBackend:
         output: int,
         key: np.uint64,
         packing: Packing,
-        rows: NDArray[np.uint32],
-        weights: NDArray[np.float64],
+        rows: NDArray[np.uint32] | None,
     ) -> NDArray[np.int64]:
-        words = np.empty((len(rows), 2), PACKED)
-        scales = np.array(
-            [packing.gradient_scale, packing.hessian_scale, packing.weight_scale], np.float64
-        )
-        g, h = self._g[output], self._h[output]
+        """Packed words of drawn rows with their weights, or of all rows with weight 1."""
+        n_rows = self.n_rows if rows is None else len(rows)
+        words = np.empty((n_rows, 2), PACKED)
+        scales = 1.0 / packing.units()
+        g, h, bits = self._g[output], self._h[output], packing.count_bits
 
         def one(a: int, b: int) -> None:
-            first, bits = self.rows.offset, packing.count_bits
-            sampling.pack_rows(g, h, rows[a:b], weights[a:b], key, first, scales, bits, words[a:b])
+            first, out = self.rows.offset, words[a:b]
+            if rows is None:
+                sampling.pack_all(g[a:b], h[a:b], key, first + a, scales, bits, out)
+            else:
+                weights = self._weights[a:b]
+                sampling.pack_rows(g, h, rows[a:b], weights, key, first, scales, bits, out)
 
-        self._threads.run(one, len(rows))
+        self._threads.run(one, n_rows)
         return words
 
     def histograms(
@@ -307,9 +316,11 @@ class CPUBackend:
             return None
         sample = self._members[RowSet.SAMPLE]
         everything = self._members[RowSet.ALL] if request.everything is not None else None
-        return grow_nodes(
-            request, sample, everything, self._columns, self.rows.n_bins, self._threads
-        )
+        n_bins, columns = self.rows.n_bins, self._columns
+        nodes = grow_nodes(request, sample, everything, columns, n_bins, self._threads, self._leaf)
+        if everything is not None:
+            self._leaf_of = nodes.feature
+        return nodes
 
     def partition(self, rows: RowSet, splits: Sequence[NodeSplit]) -> None:
         members = self._members[rows]
@@ -407,3 +418,10 @@ class CPUBackend:
 
     def scores(self) -> NDArray[np.float64]:
         return self._scores
+
+
+def _ranked(rule: Smallest | TopAndRest) -> tuple[bool, Any, Any, Any, Any, float]:
+    """Arguments of `draw_ranked`: whether there is a top, its key and cut, then the rest's."""
+    if isinstance(rule, Smallest):
+        return False, rule.key, np.uint64(0), rule.key, rule.cut, rule.weight
+    return True, rule.top_key, rule.top_cut, rule.rest_key, rule.rest_cut, rule.rest_weight

@@ -650,3 +650,12 @@ def grow(
             nodes.integers[first], sample_scales
         )
         nodes.integers[last if heavier else first, SLOT] = nodes.integers[node, SLOT]
+
+
+@kernel
+def mark_leaves(order: Any, integers: Any, n_nodes: Any, leaf: Any) -> None:
+    """Tell the rows of a thread's slice which leaf they ended in."""
+    for node in range(n_nodes):
+        if integers[node, LEFT] < 0:
+            for i in range(integers[node, EXACT_RANGE], integers[node, EXACT_RANGE + 1]):
+                leaf[np.uint64(order[i])] = node

@@ -36,10 +36,12 @@ def grow_nodes(
     columns: NDArray[np.uint8],
     n_bins: NDArray[np.int64],
     threads: Threads,
+    leaf: NDArray[np.int32],
 ) -> GrownNodes:
     """Grow a tree with up to as many threads as its rows are worth.
 
-    `columns` holds the bins of all rows by column, which a second look reads.
+    `columns` holds the bins of all rows by column, which a second look reads; it knows the
+    leaf of every row in the end and writes it to `leaf`.
     """
     offsets = feature_offsets(n_bins, request.features)
     leaves = _most_leaves(request, len((everything or sample).words))
@@ -58,10 +60,11 @@ def grow_nodes(
     )
 
     def one(thread: int) -> int:
-        return grow.grow(  # type: ignore[no-any-return]
+        mine = rows.slice(columns, thread, n_threads)
+        n: int = grow.grow(
             grow.Team(thread, n_threads, counter),
             sample.slice(sample.bins, thread, n_threads),
-            rows.slice(columns, thread, n_threads),
+            mine,
             grow.Features(request.features, offsets, request.categorical, request.monotone),
             _scales(request.sample),
             _scales(request.everything or request.sample),
@@ -70,6 +73,9 @@ def grow_nodes(
             nodes[thread],
             shared,
         )
+        if everything is not None:
+            grow.mark_leaves(mine.order, nodes[thread].integers, n, leaf)
+        return n
 
     n = threads.together(one, n_threads)[0]
     return _as_result(nodes[0], n, everything is not None)

@@ -50,9 +50,12 @@ def add_columns_inlined(
     flat, all_words = histogram.reshape(-1), words.reshape(-1)
     for start in range(0, order.shape[0], _CHUNK):
         part = order[start : start + _CHUNK]
+        last = part.shape[0] - 1
         for f in range(features.shape[0]):
             column, offset = columns[features[f]], np.uint64(offsets[f])
             for j in range(part.shape[0]):
+                if f == 0:
+                    prefetch(all_words, np.uint64(part[min(j + AHEAD, last)]) << _ONE)
                 row = np.uint64(part[j])
                 first, second = all_words[row << _ONE], all_words[(row << _ONE) + _ONE]
                 add_pair(flat, (offset + np.uint64(column[row])) << _ONE, first, second)

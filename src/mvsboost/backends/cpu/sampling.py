@@ -125,6 +125,31 @@ def draw_poisson(
 
 
 @kernel
+def draw_ranked(
+    scores: Any,
+    offset: int,
+    start: int,
+    with_top: bool,
+    top_key: Any,
+    top_cut: Any,
+    key: Any,
+    cut: Any,
+    weight: float,
+    rows: Any,
+    weights: Any,
+) -> Any:
+    """Rows of the largest scores with weight 1, if wanted, and rows whose bits reach no cut."""
+    n = np.int64(0)
+    for i in range(scores.shape[0]):
+        row = np.uint64(offset + i)
+        top = with_top and _score_key(top_key, scores[i], row) >= top_cut
+        rows[n] = start + i
+        weights[n] = 1.0 if top else weight
+        n += np.int64(1) if top or row_bits_scalar(key, row) <= cut else np.int64(0)
+    return n
+
+
+@kernel
 def draw_range(g: Any, h: Any, rows: Any, weights: Any) -> tuple[int, float, float, float]:
     """Rows of weight 1, and the largest w, w |g|, w h."""
     certain = 0
@@ -167,6 +192,20 @@ def pack_rows(
         weight = _round(w * scales[2], u)
         words[j, 0] = (gradient << count_bits) + 1
         words[j, 1] = (hessian << HALF) + weight
+
+
+@kernel
+def pack_all(
+    g: Any, h: Any, key: Any, first: int, scales: Any, count_bits: int, words: Any
+) -> None:
+    """`pack_rows` of consecutive rows with weight 1, from the global id `first` on."""
+    weight = np.int64(scales[2])  # a power of two of at least 1: a whole number stays whole
+    for i in range(g.shape[0]):
+        u = uniform_scalar(key, np.uint64(first) + np.uint64(i))
+        gradient = _round(np.float64(g[i]) * scales[0], u)
+        hessian = _round(np.float64(h[i]) * scales[1], u)
+        words[i, 0] = (gradient << count_bits) + 1
+        words[i, 1] = (hessian << HALF) + weight
 
 
 @kernel

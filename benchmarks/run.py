@@ -1,0 +1,230 @@
+"""Measure this library beside its peers, and write the results.
+
+All measurements of a case are made in one process, contenders in turn, the rounds one
+after another, so that a slow minute of the machine falls on everybody; figures are
+medians, and what counts are ratios. ``make bench`` runs everything;
+``python benchmarks/run.py --cases "1M x 28" --measures iteration`` a part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from cases import CASES, REAL, Case, Data, synthetic
+from contenders import Contender, Ours, contenders, seconds
+
+MEASURES = ("iteration", "quality", "memory", "binning", "prediction", "growth")
+PATIENCE = 30
+MOST_ITERATIONS = 400
+
+
+def log(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')}  {text}", file=sys.stderr, flush=True)
+
+
+# --- measures -----------------------------------------------------------------------------------
+
+
+def iteration_times(case: Case, data: Data, everyone: list[Contender], rounds: int) -> dict:
+    """Milliseconds an iteration: a long run less a short one, so that start-up drops out."""
+    short, long = 3, 3 + case.iterations
+    prepared = {c.name: c.prepare(data) for c in everyone}
+    times: dict[str, list[float]] = {c.name: [] for c in everyone}
+    for contender in everyone:
+        contender.boost(prepared[contender.name], 2, case.leaves)
+    for number in range(rounds):
+        for c in everyone:
+            first, _ = seconds(lambda c=c: c.boost(prepared[c.name], short, case.leaves))
+            second, _ = seconds(lambda c=c: c.boost(prepared[c.name], long, case.leaves))
+            times[c.name].append(1000 * (second - first) / (long - short))
+        log(f"{case.name}: round {number + 1} of {rounds}")
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def times_to_quality(case: Case, data: Data, everyone: list[Contender], rounds: int) -> dict:
+    """Seconds until the test log loss reaches LightGBM's best without sampling."""
+    prepared = {c.name: c.prepare(data) for c in everyone}
+    target = _best_loss(everyone[0], prepared[everyone[0].name], case)
+    results: dict[str, list[float | None]] = {c.name: [] for c in everyone}
+    for contender in everyone:
+        contender.boost(prepared[contender.name], 2, case.leaves, lambda loss: False)
+    for number in range(rounds):
+        for c in everyone:
+            results[c.name].append(_seconds_to(c, prepared[c.name], case, target))
+        log(f"{case.name}: quality round {number + 1} of {rounds}")
+    medians = {
+        name: statistics.median(values) if None not in values else None  # type: ignore[type-var]
+        for name, values in results.items()
+    }
+    return {"target": target, "seconds": medians}
+
+
+def _best_loss(contender: Contender, prepared: Any, case: Case) -> float:
+    losses: list[float] = []
+
+    def watch(loss: float) -> bool:
+        losses.append(loss)
+        return len(losses) - int(np.argmin(losses)) > PATIENCE
+
+    contender.boost(prepared, MOST_ITERATIONS, case.leaves, watch)
+    return min(losses)
+
+
+def _seconds_to(contender: Contender, prepared: Any, case: Case, target: float) -> float | None:
+    start = time.perf_counter()
+    reached: list[float] = []
+    losses: list[float] = []
+
+    def watch(loss: float) -> bool:
+        losses.append(loss)
+        if loss <= target:
+            reached.append(time.perf_counter() - start)
+        return bool(reached) or len(losses) - int(np.argmin(losses)) > PATIENCE
+
+    contender.boost(prepared, 2 * MOST_ITERATIONS, case.leaves, watch)
+    return reached[0] if reached else None
+
+
+def binning_times(data: Data, everyone: list[Contender], rounds: int) -> dict:
+    times: dict[str, list[float]] = {}
+    for _ in range(rounds):
+        for c in everyone:
+            times.setdefault(c.library, []).append(seconds(lambda c=c: c.prepare(data))[0])
+    return {library: statistics.median(values) for library, values in times.items()}
+
+
+def prediction_rates(data: Data, everyone: list[Contender], rounds: int) -> dict:
+    """Raw rows a second through 100 trees of 31 leaves."""
+    models = {c.name: c.boost(c.prepare(data), 100, 31) for c in everyone}
+    rates: dict[str, list[float]] = {}
+    for contender in everyone:
+        contender.predict(models[contender.name], data.X[:1000])
+    for _ in range(rounds):
+        for c in everyone:
+            spent, _ = seconds(lambda c=c: c.predict(models[c.name], data.X))
+            rates.setdefault(c.library, []).append(len(data.X) / spent)
+    return {library: statistics.median(values) for library, values in rates.items()}
+
+
+def growth(rounds: int) -> dict:
+    """Milliseconds an iteration of MVS 0.1 by rows, and the slope on logarithmic scales."""
+    sizes = (100_000, 300_000, 1_000_000, 3_000_000, 5_000_000)
+    ours = next(c for c in contenders() if c.name == "mvsboost MVS 0.1")
+    times = {}
+    for n_rows in sizes:
+        case = Case(f"{n_rows} rows", lambda: None, iterations=20)
+        times[n_rows] = iteration_times(case, synthetic(n_rows), [ours], rounds)[ours.name]
+    slope = np.polyfit(np.log(list(times)), np.log(list(times.values())), 1)[0]
+    return {"milliseconds": times, "slope": float(slope)}
+
+
+def peak_memory(case: Case, contender: Contender) -> float:
+    """MiB above the input that binning and 20 iterations take, in a process of their own."""
+    command = [sys.executable, __file__, "--memory-of", contender.name, "--cases", case.name]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    return float(result.stdout.split()[-1])
+
+
+def _measure_memory(case: Case, name: str) -> None:
+    import resource
+
+    import psutil
+
+    data = case.load()
+    contender = next(c for c in contenders() if c.name == name)
+    tiny = synthetic(2000)
+    contender.boost(contender.prepare(tiny), 2, case.leaves)  # code and libraries do not count
+    before = psutil.Process().memory_info().rss / 2**20
+    contender.boost(contender.prepare(data), 20, case.leaves)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+    print(max(0.0, peak - before))
+
+
+# --- putting it together --------------------------------------------------------------------------
+
+
+def environment() -> dict[str, str]:
+    libraries = ("numpy", "numba", "scikit-learn", "lightgbm", "xgboost", "catboost")
+    versions = {name: importlib.metadata.version(name) for name in libraries}
+    import mvsboost
+
+    return {
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
+        "processor": _processor(),
+        "python": platform.python_version(),
+        "mvsboost": mvsboost.__version__,
+        **versions,
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor()
+
+
+def measure(arguments: argparse.Namespace) -> dict[str, Any]:
+    everyone = contenders(arguments.threads)
+    if arguments.only:
+        everyone = [c for c in everyone if any(word in c.name for word in arguments.only)]
+    results: dict[str, Any] = {"environment": environment(), "rounds": arguments.rounds}
+    for name in arguments.cases:
+        case = CASES[name]
+        log(f"{name}: loading")
+        data = case.load()
+        found = results.setdefault(name, {"rows": len(data.X), "features": data.X.shape[1]})
+        if "iteration" in arguments.measures:
+            found["iteration"] = iteration_times(case, data, everyone, arguments.rounds)
+        if "quality" in arguments.measures and name in REAL:
+            found["quality"] = times_to_quality(case, data, everyone, arguments.rounds)
+        plain = [c for c in everyone if c.mode in ("full", "none", "HGB", "MVS 0.2")]
+        if name == "1M x 28":
+            if "binning" in arguments.measures:
+                found["binning"] = binning_times(data, plain, arguments.rounds)
+            if "prediction" in arguments.measures:
+                found["prediction"] = prediction_rates(data, plain, arguments.rounds)
+            if "memory" in arguments.measures:
+                one = [c for c in everyone if isinstance(c, Ours) or c.mode == "full"]
+                found["memory"] = {c.name: peak_memory(case, c) for c in one}
+    if "growth" in arguments.measures:
+        results["growth"] = growth(arguments.rounds)
+    return results
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES))
+    parser.add_argument("--measures", nargs="+", choices=MEASURES, default=list(MEASURES))
+    parser.add_argument("--only", nargs="+", help="words; contenders with one of them in the name")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results.json"))
+    parser.add_argument("--memory-of", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.memory_of:
+        _measure_memory(CASES[arguments.cases[0]], arguments.memory_of)
+        return
+    results = measure(arguments)
+    if arguments.out.exists():
+        results = {**json.loads(arguments.out.read_text()), **results}
+    arguments.out.write_text(json.dumps(results, indent=1))
+    from table import as_markdown
+
+    print(as_markdown(results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""The results as Markdown: ratios against LightGBM without sampling."""
+
+from __future__ import annotations
+
+from typing import Any
+
+BASE = "LightGBM full"
+
+
+def as_markdown(results: dict[str, Any]) -> str:
+    """Every table there is something for."""
+    cases = {k: v for k, v in results.items() if isinstance(v, dict) and "rows" in v}
+    parts = [_environment(results["environment"], results["rounds"])]
+    timed = {name: case["iteration"] for name, case in cases.items() if "iteration" in case}
+    if timed:
+        parts.append(_iterations(timed))
+    for name, case in cases.items():
+        if "quality" in case:
+            parts.append(_quality(name, case["quality"]))
+        for measure, unit in (
+            ("binning", "seconds"),
+            ("prediction", "rows a second"),
+            ("memory", "MiB above the input"),
+        ):
+            if measure in case:
+                parts.append(_plain(f"{name}: {measure}", case[measure], unit))
+    if "growth" in results:
+        parts.append(_growth(results["growth"]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _rows(header: list[str], rows: list[list[str]]) -> str:
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def _environment(environment: dict[str, str], rounds: int) -> str:
+    text = ", ".join(f"{name} {version}" for name, version in environment.items())
+    return f"Medians of {rounds} alternating rounds. {text}."
+
+
+def _iterations(timed: dict[str, dict[str, float]]) -> str:
+    names = list(dict.fromkeys(name for times in timed.values() for name in times))
+    rows = []
+    for name in names:
+        row = [name]
+        for times in timed.values():
+            base, own = times.get(BASE), times.get(name)
+            row.append(
+                "" if own is None else f"{own:.1f} ms" + (f" ({base / own:.1f}×)" if base else "")
+            )
+        rows.append(row)
+    title = "## Time an iteration (how many times faster than LightGBM without sampling)\n\n"
+    return title + _rows(["", *timed], rows)
+
+
+def _quality(name: str, quality: dict[str, Any]) -> str:
+    seconds = quality["seconds"]
+    base = seconds.get(BASE)
+    rows = [
+        [
+            who,
+            "not reached" if spent is None else f"{spent:.2f} s",
+            f"{base / spent:.1f}×" if base and spent else "",
+        ]
+        for who, spent in seconds.items()
+    ]
+    title = f"## {name}: seconds to LightGBM's best test log loss, {quality['target']:.5f}\n\n"
+    return title + _rows(["", "time", "times faster"], rows)
+
+
+def _plain(title: str, values: dict[str, float], unit: str) -> str:
+    return f"## {title}\n\n" + _rows(["", unit], [[k, f"{v:,.2f}"] for k, v in values.items()])
+
+
+def _growth(growth: dict[str, Any]) -> str:
+    rows = [[f"{int(n):,}", f"{ms:.1f}"] for n, ms in growth["milliseconds"].items()]
+    title = f"## MVS 0.1 by number of rows: slope {growth['slope']:.3f} on logarithmic scales\n\n"
+    return title + _rows(["rows", "ms an iteration"], rows)
