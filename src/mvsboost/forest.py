@@ -9,17 +9,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mvsboost.backends.cpu import predict
+from mvsboost.backends.cpu import apply, predict
 from mvsboost.backends.cpu.threads import Threads
 from mvsboost.dtypes import NODE
 from mvsboost.trees import Tree
 from mvsboost.trees.tree import LEAF
+
+MASKED_ROWS = 4096
+"""Rows from which on it pays to turn every tree into tests on columns."""
+
+BLOCK_ROWS = 32_768
+"""Rows whose bins stay in the second-level cache while all trees pass over them."""
 
 
 @dataclass(frozen=True)
 class Forest:
     """Trees one after another; `roots[t]` is where tree t begins, `outputs[t]` its output."""
 
+    trees: tuple[Tree, ...]
     roots: NDArray[np.int32]
     outputs: NDArray[np.int32]
     feature: NDArray[np.int32]
@@ -45,6 +52,7 @@ class Forest:
             return _join(parts, NODE)
 
         return cls(
+            trees=tuple(trees),
             roots=roots,
             outputs=np.array(outputs, NODE),
             feature=_join([tree.feature for tree in trees], NODE),
@@ -56,8 +64,31 @@ class Forest:
         )
 
     def add_to(self, scores: NDArray[np.float64], bins: NDArray[np.uint8], n_threads: int) -> None:
-        """Add every tree to scores of shape (n_rows, n_outputs)."""
+        """Add every tree to scores of shape (n_outputs, n_rows)."""
+        if len(bins) < MASKED_ROWS:
+            self._walk(scores, bins, n_threads)
+        else:
+            self._test(scores, bins, n_threads)
 
+    def _test(self, scores: NDArray[np.float64], bins: NDArray[np.uint8], n_threads: int) -> None:
+        """Find leaves by masks, a block of rows at a time; see `backends.cpu.apply`."""
+        tables = [(apply.make_tests(tree), tree.goes_left()) for tree in self.trees]
+
+        def block(start: int, stop: int) -> None:
+            columns, n = np.ascontiguousarray(bins[start:stop].T), stop - start
+            leaf = np.empty(n, NODE)
+            for tree, output, (tests, table) in zip(self.trees, self.outputs, tables, strict=True):
+                feature, left, right = tree.feature, tree.left, tree.right
+                apply.find_leaves(columns, 0, n, tests, feature, left, right, table, leaf)
+                apply.add_values(leaf, tree.value, scores[output, start:stop])
+
+        def one(a: int, b: int) -> None:
+            for start in range(a, b, BLOCK_ROWS):
+                block(start, min(start + BLOCK_ROWS, b))
+
+        Threads(n_threads).run(one, len(bins))
+
+    def _walk(self, scores: NDArray[np.float64], bins: NDArray[np.uint8], n_threads: int) -> None:
         def one(a: int, b: int) -> None:
             predict.add_forest(
                 bins[a:b],
@@ -68,7 +99,8 @@ class Forest:
                 self.right,
                 self.sets,
                 self.value,
-                scores[a:b],
+                a,
+                scores,
             )
 
         Threads(n_threads).run(one, len(bins))

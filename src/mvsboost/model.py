@@ -128,18 +128,18 @@ class Model:
     ) -> NDArray[np.float64]:
         """Scores of binned rows, (n_outputs, n_rows)."""
         used = self.iterations[: self.used_iterations(n_iterations)]
-        scores = np.tile(self.baseline, (len(bins), 1))
+        scores = np.repeat(self.baseline[:, None], len(bins), axis=1)
         Forest.from_iterations(used).add_to(scores, bins, n_threads)
-        return scores.T
+        return scores
 
     def staged_scores(
         self, bins: NDArray[np.uint8], n_threads: int = 1
     ) -> Iterator[NDArray[np.float64]]:
         """Scores after each iteration in turn; each array is the caller's to keep."""
-        scores = np.tile(self.baseline, (len(bins), 1))
+        scores = np.repeat(self.baseline[:, None], len(bins), axis=1)
         for trees in self.iterations[: self.used_iterations()]:
             Forest.from_iterations([trees]).add_to(scores, bins, n_threads)
-            yield scores.T.copy()
+            yield scores.copy()
 
     def leaves(self, bins: NDArray[np.uint8], n_threads: int = 1) -> NDArray[np.int32]:
         """Leaf of each row in each tree, (n_rows, n_trees), numbered within its tree."""

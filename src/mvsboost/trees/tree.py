@@ -27,7 +27,7 @@ class Tree:
     feature : int32 array
         Binned feature tested at a node; -1 at a leaf.
     threshold : int32 array
-        A numeric test sends bins up to the threshold left.
+        A numeric test sends bins up to the threshold left; -1 at categorical tests and leaves.
     missing_left : bool array
         Whether missing values go left.
     categories : int32 array
@@ -138,7 +138,7 @@ class Tree:
         right = np.where(leaf, ends, onward & (self.feature >= 0))
         right &= (self.categories >= LEAF) & (self.categories < len(self.category_sets))
         right &= (self.missing_bin >= 0) & (self.missing_bin < TABLE)
-        right &= np.isfinite(self.value)
+        right &= np.isfinite(self.value) & ((self.categories == LEAF) | (self.threshold == LEAF))
         if not right.all() or not self.shrinkage > 0:
             raise ModelFormatError(
                 f"a tree in the model file is damaged at node {int(np.argmin(right))}"

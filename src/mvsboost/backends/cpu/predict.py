@@ -33,9 +33,10 @@ def add_forest(
     right: Any,
     sets: Any,
     value: Any,
+    start_row: int,
     scores: Any,
 ) -> None:
-    """Add the value of every tree to the scores (n_rows, n_outputs) of binned rows."""
+    """Add every tree to the scores (n_outputs, n_rows) of binned rows from `start_row` on."""
     block = 512
     for start in range(0, bins.shape[0], block):
         stop = min(start + block, bins.shape[0])
@@ -43,7 +44,7 @@ def add_forest(
             k = outputs[t]
             for i in range(start, stop):
                 node = _leaf(bins, i, roots[t], feature, left, right, sets)
-                scores[i, k] += value[node]
+                scores[k, start_row + i] += value[node]
 
 
 @kernel

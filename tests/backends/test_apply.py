@@ -1,0 +1,49 @@
+"""Leaves by masks: the same as by walking, also in trees of more leaves than a mask has bits."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from mvsboost.backends.cpu import CPUBackend
+from mvsboost.backends.cpu.apply import MASKED_SPLITS, make_tests
+from mvsboost.backends.reference import ReferenceBackend
+from mvsboost.boosting import train
+from mvsboost.data import Dataset
+from mvsboost.objectives import Squared
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    n = 1500
+    columns = {
+        "a": np.where(rng.random(n) < 0.1, np.nan, rng.normal(size=n)),
+        "b": rng.normal(size=n),
+        "kind": np.array(list("abcdefghijkl"), object)[rng.integers(0, 12, n)],
+    }
+    y = np.sin(5 * columns["b"]) + np.nan_to_num(columns["a"]) ** 2 + (columns["kind"] < "e")
+    return Dataset.from_data(columns, y + 0.1 * rng.normal(size=n))
+
+
+@pytest.mark.parametrize("max_leaves", [2, 31, 32, 33, 64, 65, 150])
+def test_leaves_by_masks_are_leaves_by_walking(table, max_leaves, make_config):
+    config = make_config(Squared(), max_leaves=max_leaves, min_samples_leaf=2, n_estimators=2)
+    trees = [trees[0] for trees in train(table, config).model.iterations]
+    assert max(tree.n_leaves for tree in trees) == max_leaves
+    for make in (CPUBackend, partial(CPUBackend, n_threads=2)):
+        ours, reference = make(table.rows, Squared()), ReferenceBackend(table.rows, Squared())
+        for tree in trees:
+            ours.apply_tree(tree, 0)
+            reference.apply_tree(tree, 0)
+            assert np.array_equal(ours.scores(), reference.scores())
+
+
+def test_masks_are_as_narrow_as_the_tree_allows(table, make_config):
+    for max_leaves, width in ((32, np.uint32), (33, np.uint64), (100, np.uint64)):
+        config = make_config(Squared(), max_leaves=max_leaves, min_samples_leaf=2)
+        tests = make_tests(train(table, config).model.iterations[0][0])
+        assert tests.remaining.dtype == width
+        assert len(tests.feature) == min(max_leaves - 1, MASKED_SPLITS)
