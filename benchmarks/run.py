@@ -190,7 +190,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
             found["iteration"] = iteration_times(case, data, everyone, arguments.rounds)
         if "quality" in arguments.measures and name in REAL:
             found["quality"] = times_to_quality(case, data, everyone, arguments.rounds)
-        plain = [c for c in everyone if c.mode in ("full", "none", "HGB", "MVS 0.2")]
+        plain = [c for c in everyone if c.mode in ("full", "none", "MVS 0.2")]
         if name == "1M x 28":
             if "binning" in arguments.measures:
                 found["binning"] = binning_times(data, plain, arguments.rounds)

@@ -22,7 +22,9 @@ KERNELS: list[Any] = []
 
 def kernel(function: F) -> F:
     """Compile a function of scalars and arrays, cached on disk, free of the GIL."""
-    compiled = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    # an entry point for C would be compiled as well, and nobody calls it
+    options: dict[str, Any] = {"no_cfunc_wrapper": True}
+    compiled = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
     _stamp_cache(compiled)
     KERNELS.append(compiled)
     return cast(F, compiled)

@@ -308,12 +308,13 @@ def _rows_of(members: Any, own: Any, column: Any) -> Any:
 
 
 @inlined
-def _partition(nodes: Any, node: Any, members: Any, values: Any, column: Any) -> None:
-    """Give each child its part of the node's range; `values` are bins of the tested feature."""
+def _partition(nodes: Any, node: Any, members: Any, first: Any, step: Any, column: Any) -> None:
+    """Give each child its part of the node's range; see `split_in_place` for first and step."""
     own = nodes.integers[node]
     start, stop = own[column], own[column + 1]
     order, scratch = members.order[start:stop], members.scratch[start:stop]
-    middle = start + split_in_place(values, nodes.goes_left[node], order, scratch)
+    bins, table = members.bins.reshape(-1), nodes.goes_left[node]
+    middle = start + split_in_place(bins, first, step, table, order, scratch)
     left, right = nodes.integers[own[LEFT]], nodes.integers[own[RIGHT]]
     left[column], left[column + 1] = start, middle
     right[column], right[column + 1] = middle, stop
@@ -629,9 +630,11 @@ def grow(
             return n_nodes
         _make_children(nodes, node, n_nodes)
         feature = nodes.integers[node, FEATURE]
-        _partition(nodes, node, sample, sample.bins[:, feature], SAMPLE_RANGE)
+        width, height = np.uint64(sample.bins.shape[1]), np.uint64(everything.bins.shape[1])
+        _partition(nodes, node, sample, np.uint64(feature), width, SAMPLE_RANGE)
         if shape.second_look > 0:
-            _partition(nodes, node, everything, everything.bins[feature], EXACT_RANGE)
+            start = np.uint64(feature) * height
+            _partition(nodes, node, everything, start, np.uint64(1), EXACT_RANGE)
         sign = _sign_of(features, feature)
         if sign != 0:
             scales = exact_scales if shape.second_look > 0 else sample_scales

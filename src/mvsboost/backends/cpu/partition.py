@@ -21,15 +21,18 @@ from mvsboost.jit import inlined, kernel
 
 
 @inlined
-def split_in_place(column: Any, goes_left: Any, order: Any, scratch: Any) -> Any:
+def split_in_place(
+    bins: Any, first: Any, step: Any, goes_left: Any, order: Any, scratch: Any
+) -> Any:
     """Lefts to the front of `order`, rights behind them; returns the number of lefts.
 
-    Every row is written to both places and kept in one: no branch to mispredict.
+    Row r has its bin at ``bins[first + r * step]``, whichever way bins are laid out. Every
+    row is written to both places and kept in one: no branch to mispredict.
     """
     lefts, rights = np.int64(0), np.int64(0)
     for j in range(order.shape[0]):
         row = order[j]
-        side = np.int64(goes_left[column[np.uint64(row)]])
+        side = np.int64(goes_left[bins[first + np.uint64(row) * step]])
         order[lefts] = row  # never ahead of j
         scratch[rights] = row
         lefts += side

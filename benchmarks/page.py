@@ -1,0 +1,21 @@
+"""Write docs/benchmarks.md: the measured tables, and what they mean."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from table import as_markdown
+
+HERE = Path(__file__).parent
+
+
+def main() -> None:
+    results = json.loads((HERE / "results.json").read_text())
+    notes = (HERE / "notes.md").read_text()
+    page = notes.replace("<!-- tables -->", as_markdown(results))
+    (HERE.parent / "docs" / "benchmarks.md").write_text(page)
+
+
+if __name__ == "__main__":
+    main()
