@@ -48,7 +48,7 @@ def grow_nodes(
     rows = everything or _no_rows(sample)
     look = min(request.second_look, len(request.features)) if everything else 0
     n_threads = threads.worth(max(len(sample.words), len(rows.words)))
-    shared = _make_shared(n_bins, request, leaves, look, n_threads)
+    shared = _make_shared(np.diff(offsets), leaves, look, n_threads)
     nodes = [grow.make_nodes(2 * leaves - 1) for _ in range(n_threads)]
     counter = np.zeros(1, np.int64)
     shape = grow.Shape(
@@ -81,10 +81,8 @@ def grow_nodes(
     return _as_result(nodes[0], n, everything is not None)
 
 
-def _make_shared(
-    n_bins: NDArray[np.int64], request: TreeRequest, leaves: int, look: int, n_threads: int
-) -> grow.Shared:
-    sizes = n_bins[request.features] + 1
+def _make_shared(sizes: NDArray[np.int64], leaves: int, look: int, n_threads: int) -> grow.Shared:
+    """Room for histograms of features with so many entries each."""
     bins, few = int(sizes.sum()), int(np.sort(sizes)[::-1][:look].sum())
     return grow.Shared(
         pool=np.empty((leaves, bins, 2), PACKED),
@@ -92,7 +90,7 @@ def _make_shared(
         exact=np.empty((2, few, 2), PACKED),
         exact_partial=np.empty((n_threads, 2, few, 2), PACKED),
         totals=np.empty((n_threads, 4), PACKED),
-        found=grow.make_found(len(request.features)),
+        found=grow.make_found(len(sizes)),
         second=grow.make_found(look),
     )
 
