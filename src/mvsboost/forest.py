@@ -77,9 +77,11 @@ class Forest:
         def block(start: int, stop: int) -> None:
             columns, n = np.ascontiguousarray(bins[start:stop].T), stop - start
             leaf = np.empty(n, NODE)
+            rooms = {width: np.empty(apply.BLOCK, width) for width in (np.uint32, np.uint64)}
             for tree, output, (tests, table) in zip(self.trees, self.outputs, tables, strict=True):
                 feature, left, right = tree.feature, tree.left, tree.right
-                apply.find_leaves(columns, 0, n, tests, feature, left, right, table, leaf)
+                room = rooms[tests.remaining.dtype.type]
+                apply.find_leaves(columns, 0, n, tests, feature, left, right, table, room, leaf)
                 apply.add_values(leaf, tree.value, scores[output, start:stop])
 
         def one(a: int, b: int) -> None:

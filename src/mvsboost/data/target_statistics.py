@@ -92,7 +92,8 @@ class TargetStatistics:
         for k, target in enumerate(targets):
             # an exact sum has the same bits in any order
             prior = math.fsum(w * target) / total
-            _running_means(codes, target, w, order, prior, values[k], rows[k])
+            sums, weights = np.zeros((2, values.shape[1]))
+            _running_means(codes, target, w, order, prior, values[k], rows[k], sums, weights)
         return cls(values), rows
 
     def transform(self, column: CategoricalColumn) -> NDArray[np.float64]:
@@ -109,9 +110,9 @@ def _running_means(
     prior: float,
     values: NDArray[np.float64],
     rows: NDArray[np.float64],
+    sums: NDArray[np.float64],
+    weights: NDArray[np.float64],
 ) -> None:
-    sums = np.zeros(len(values))
-    weights = np.zeros(len(values))
     for position in range(len(order)):
         i = order[position]
         c = codes[i]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mvsboost.backends.cpu import split as kernels
 from mvsboost.backends.protocol import feature_offsets
-from mvsboost.dtypes import BIN, PACKED, TABLE
+from mvsboost.dtypes import BIN, TABLE
 from mvsboost.fixedpoint import Packing, Sums
 
 
@@ -108,12 +108,13 @@ class SplitSearch:
         self.gains = np.empty(n)
         self._thresholds = np.empty(n, np.int64)
         self._sides = np.empty(n, np.int64)
-        self._lefts = np.empty((n, 2), PACKED)
         kernels.best_splits(
             histogram,
             self.offsets,
             table.categorical[features],
             table.monotone[features],
+            0,
+            n,
             total,
             self._units,
             packing.count_bits,
@@ -121,7 +122,6 @@ class SplitSearch:
             self.gains,
             self._thresholds,
             self._sides,
-            self._lefts,
         )
 
     def ranked(self, count: int) -> NDArray[np.int64]:
@@ -136,13 +136,13 @@ class SplitSearch:
         noise = self.limits.smallest_gain(self.packing.unpack(self.total))
         if not self.gains[i] > max(min_gain, noise):
             return None
-        feature = int(self.features[i])
+        feature, goes_left = int(self.features[i]), self._table_of(i)
         return Split(
             gain=float(self.gains[i]),
             feature=feature,
             threshold=-1 if self.table.categorical[feature] else int(self._thresholds[i]),
-            goes_left=self._table_of(i),
-            left=self._lefts[i].copy(),
+            goes_left=goes_left,
+            left=self._words_left(i, goes_left),
         )
 
     def _table_of(self, i: int) -> NDArray[np.uint8]:
@@ -160,6 +160,9 @@ class SplitSearch:
     def words_left(self, split: Split) -> NDArray[np.int64]:
         """Packed words that this histogram holds for the left side of a given split."""
         i = int(np.flatnonzero(self.features == split.feature)[0])
+        return self._words_left(i, split.goes_left)
+
+    def _words_left(self, i: int, goes_left: NDArray[np.uint8]) -> NDArray[np.int64]:
         part = self.histogram[self.offsets[i] : self.offsets[i + 1]]
-        words: NDArray[np.int64] = part[split.goes_left[: len(part)] == 1].sum(axis=0)
+        words: NDArray[np.int64] = part[goes_left[: len(part)] == 1].sum(axis=0)
         return words

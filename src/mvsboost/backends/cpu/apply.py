@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mvsboost.backends.cpu.machine import stack_array
 from mvsboost.backends.protocol import TreeArrays
 from mvsboost.dtypes import BIN, NODE
 from mvsboost.jit import kernel
@@ -25,7 +26,10 @@ from mvsboost.jit import kernel
 MASKED_SPLITS = 63
 """Splits that a mask of 64 leaves has room for."""
 
-_BLOCK = 2048  # rows whose masks stay in the first-level cache
+BLOCK = 2048
+"""Rows whose masks stay in the first-level cache."""
+
+_whole_numbers = stack_array(np.int64, BLOCK)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _LOWER, _LOWER_OR_MISSING, _TABLE = 0, 1, 2
 
@@ -58,15 +62,12 @@ class Tests(NamedTuple):
 
 def make_tests(tree: TreeArrays) -> Tests:
     """The first splits of a tree; children are numbered in the order of the splits."""
-    left, right = tree.left, tree.right
-    tested = np.flatnonzero((left >= 0) & (left <= 2 * MASKED_SPLITS))
-    is_tested = np.zeros(tree.n_nodes, bool)
-    is_tested[tested] = True
+    leaves, left_out = _number_leaves(tree.left, tree.right)
+    tested = np.array(sorted(left_out), np.int64)
+    width = np.uint32 if len(leaves) <= 32 else np.uint64
+    remaining = ~np.array([left_out[node] for node in sorted(left_out)], np.uint64)
     exits = np.zeros(MASKED_SPLITS + 1, NODE)
-    remaining = np.zeros(tree.n_nodes, np.uint64)
-    n_exits = _number_leaves(left, right, is_tested, exits, remaining)
-    assert n_exits == len(tested) + 1
-    remaining, width = remaining[tested], np.uint32 if n_exits <= 32 else np.uint64
+    exits[: len(leaves)] = leaves
     table = tree.goes_left()[tested]
     numeric = tree.threshold[tested] >= 0
     missing_left = table[np.arange(len(tested)), tree.missing_bin[tested]] == 1
@@ -81,31 +82,26 @@ def make_tests(tree: TreeArrays) -> Tests:
     )
 
 
-@kernel
-def _number_leaves(left: Any, right: Any, is_tested: Any, exits: Any, remaining: Any) -> int:
-    """Number exits from left to right; a failed test leaves all but those on its left."""
-    stack = np.empty(left.shape[0] + 1, np.int64)
-    first = np.zeros(left.shape[0], np.int64)
-    stack[0], depth, n = 0, 1, 0
-    while depth > 0:
-        node = stack[depth - 1]
-        if node < 0:  # back from the left side: its exits are numbered
-            node = -node - 1
-            width = n - first[node]
-            remaining[node] = ~(
-                ((np.uint64(1) << np.uint64(width)) - np.uint64(1)) << np.uint64(first[node])
-            )
-            stack[depth - 1] = right[node]
-        elif is_tested[node]:
-            first[node] = n
-            stack[depth - 1] = -node - 1
-            stack[depth] = left[node]
-            depth += 1
-        else:
-            exits[n] = node
-            n += 1
-            depth -= 1
-    return n
+def _number_leaves(
+    left: NDArray[np.int32], right: NDArray[np.int32]
+) -> tuple[list[int], dict[int, int]]:
+    """Nodes where tests end, from left to right; for each tested node the mask of its lefts."""
+    n = 2 * MASKED_SPLITS + 1
+    lefts, rights = left[:n].tolist(), right[:n].tolist()
+    exits: list[int] = []
+    left_out: dict[int, int] = {}
+
+    def visit(node: int) -> None:
+        if not 0 <= lefts[node] < n:
+            exits.append(node)
+            return
+        first = 1 << len(exits)
+        visit(lefts[node])
+        left_out[node] = (1 << len(exits)) - first
+        visit(rights[node])
+
+    visit(0)
+    return exits, left_out
 
 
 @kernel
@@ -118,15 +114,15 @@ def find_leaves(
     left: Any,
     right: Any,
     goes_left: Any,
+    mask: Any,
     leaf: Any,
 ) -> None:
-    """Leaf of the rows start..stop; `columns` is (n_features, n_rows)."""
-    mask = np.empty(_BLOCK, tests.remaining.dtype)
+    """Leaf of the rows start..stop; `columns` is (n_features, n_rows), `mask` is room."""
     one = mask.dtype.type(1)
     everything = ~(one ^ one)
     deep = left.shape[0] > 2 * MASKED_SPLITS + 1
-    for block in range(start, stop, _BLOCK):
-        n = min(_BLOCK, stop - block)
+    for block in range(start, stop, BLOCK):
+        n = min(BLOCK, stop - block)
         for i in range(n):
             mask[i] = everything
         n_tables = 0
@@ -162,9 +158,9 @@ def find_leaves(
 @kernel
 def sum_leaves(leaf: Any, g: Any, h: Any, scales: Any, out: Any) -> None:
     """Fixed-point Σ g, Σ h and the number of rows of each leaf into out (n_nodes, 3)."""
-    whole_g, whole_h = np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.int64)
-    for block in range(0, leaf.shape[0], _BLOCK):
-        n = min(_BLOCK, leaf.shape[0] - block)
+    whole_g, whole_h = _whole_numbers(), _whole_numbers()
+    for block in range(0, leaf.shape[0], BLOCK):
+        n = min(BLOCK, leaf.shape[0] - block)
         part_g, part_h, nodes = g[block : block + n], h[block : block + n], leaf[block : block + n]
         for i in range(n):
             whole_g[i] = np.int64(np.rint(np.float64(part_g[i]) * scales[0]))

@@ -112,8 +112,8 @@ class CPUBackend:
             rows = slice(start, stop)
             g[:, rows], h[:, rows] = self.objective.gradients(y[rows], score[:, rows])
         else:
-            alpha = float(getattr(self.objective, "alpha", 0.0))
-            compiled(y, score, g, h, start, stop, alpha)
+            room = np.full(self.n_outputs, getattr(self.objective, "alpha", 0.0))
+            compiled(y, score, g, h, start, stop, room)
         if self.rows.weight is not None or order == 1:
             gradients.weigh(g, h, self._weight(start, stop), start, stop, order == 1)
         max_g, max_h, min_h, bad = gradients.range_of(g, h, start, stop)
@@ -136,8 +136,9 @@ class CPUBackend:
     def score_rows(self, rule: ScoreRule) -> float:
         def one(start: int, stop: int) -> float:
             if rule.score is Score.MVS:
-                lam, scores = rule.lam, self._row_scores
-                return sampling.mvs_scores(self._g, self._h, start, stop, lam, scores)
+                lam, out, bits = rule.lam, self._row_scores, self._row_scores.view(np.int32)
+                largest = sampling.mvs_scores(self._g, self._h, start, stop, lam, out, bits)
+                return gradients.value_of_bits(largest)
             out = self._row_scores[start:stop]
             out[:] = rule.values(self._g[:, start:stop], self._h[:, start:stop])
             return float(out.max(initial=0.0))
@@ -237,11 +238,12 @@ class CPUBackend:
     ) -> None:
         self._leaf_of = None
         everybody = self._certain == self.n_rows
-        words = self._pack(output, key, sample, None if everybody else self._drawn)
-        self._members[RowSet.SAMPLE] = Members(self._sample_bins(), words)
+        rows = None if everybody else self._drawn
+        packed = self._pack(output, key, sample, rows)
+        self._members[RowSet.SAMPLE] = Members(self._sample_bins(), *packed)
         if everything is not None:
-            words = self._pack(output, key, everything, None)
-            self._members[RowSet.ALL] = Members(self.rows.bins, words)
+            packed = self._pack(output, key, everything, None)
+            self._members[RowSet.ALL] = Members(self.rows.bins, *packed)
 
     def _sample_bins(self) -> NDArray[np.uint8]:
         """Bins of the drawn rows side by side, gathered once a draw."""
@@ -261,23 +263,23 @@ class CPUBackend:
         key: np.uint64,
         packing: Packing,
         rows: NDArray[np.uint32] | None,
-    ) -> NDArray[np.int64]:
-        """Packed words of drawn rows with their weights, or of all rows with weight 1."""
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Packed words of drawn rows with weights, or of all rows with weight 1; their sum."""
         n_rows = self.n_rows if rows is None else len(rows)
         words = np.empty((n_rows, 2), PACKED)
         scales = 1.0 / packing.units()
         g, h, bits = self._g[output], self._h[output], packing.count_bits
 
-        def one(a: int, b: int) -> None:
-            first, out = self.rows.offset, words[a:b]
+        def one(a: int, b: int) -> NDArray[np.int64]:
+            offset, out = self.rows.offset, words[a:b]
             if rows is None:
-                sampling.pack_all(g[a:b], h[a:b], key, first + a, scales, bits, out)
+                part = sampling.pack_all(g[a:b], h[a:b], key, offset + a, scales, bits, out)
             else:
-                weights = self._weights[a:b]
-                sampling.pack_rows(g, h, rows[a:b], weights, key, first, scales, bits, out)
+                drawn, weights = rows[a:b], self._weights[a:b]
+                part = sampling.pack_rows(g, h, drawn, weights, key, offset, scales, bits, out)
+            return np.array(part)
 
-        self._threads.run(one, n_rows)
-        return words
+        return words, self._sum(one, n_rows)
 
     def histograms(
         self, rows: RowSet, nodes: Sequence[int], features: NDArray[np.int64]
@@ -359,7 +361,10 @@ class CPUBackend:
             feature, left, right = tree.feature, tree.left, tree.right
 
             def one(a: int, b: int) -> None:
-                apply.find_leaves(columns, a, b, tests, feature, left, right, table, self._leaf)
+                room = np.empty(apply.BLOCK, tests.remaining.dtype)
+                apply.find_leaves(
+                    columns, a, b, tests, feature, left, right, table, room, self._leaf
+                )
 
             self._threads.run(one, self.n_rows)
             self._leaf_of = tree.feature

@@ -20,7 +20,7 @@ _MAGNITUDE = np.int32(0x7FFFFFFF)
 
 
 @kernel
-def logistic(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, _: float) -> None:
+def logistic(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, _: Any) -> None:
     """Logistic: g = p − y, h = max(p (1 − p), tiny) with p = sigmoid(F)."""
     target, scores = y[start:stop], score[0, start:stop]
     out_g, out_h = g[0, start:stop], h[0, start:stop]
@@ -31,10 +31,9 @@ def logistic(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, _: float
 
 
 @kernel
-def softmax(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, _: float) -> None:
-    """Softmax: g_k = p_k − [y = k], h_k = max(p_k (1 − p_k), tiny)."""
+def softmax(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, p: Any) -> None:
+    """Softmax: g_k = p_k − [y = k], h_k = max(p_k (1 − p_k), tiny); p is room for one row."""
     n_outputs = score.shape[0]
-    p = np.empty(n_outputs)
     for i in range(start, stop):
         largest = score[0, i]
         for k in range(1, n_outputs):
@@ -50,7 +49,7 @@ def softmax(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, _: float)
 
 
 @kernel
-def squared(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, _: float) -> None:
+def squared(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, _: Any) -> None:
     """Squared: g = F − y, h = 1."""
     target, scores = y[start:stop], score[0, start:stop]
     out_g, out_h = g[0, start:stop], h[0, start:stop]
@@ -60,8 +59,9 @@ def squared(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, _: float)
 
 
 @kernel
-def quantile(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, alpha: float) -> None:
+def quantile(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, given: Any) -> None:
     """Quantile: g = 1 − α over the target, −α under it, 0 on it; h = 1."""
+    alpha = given[0]
     target, scores = y[start:stop], score[0, start:stop]
     out_g, out_h = g[0, start:stop], h[0, start:stop]
     for i in range(stop - start):
@@ -72,7 +72,7 @@ def quantile(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, alpha: f
 
 
 @kernel
-def absolute(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, _: float) -> None:
+def absolute(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, _: Any) -> None:
     """Absolute: g = sign(F − y), h = 1."""
     target, scores = y[start:stop], score[0, start:stop]
     out_g, out_h = g[0, start:stop], h[0, start:stop]
@@ -84,7 +84,7 @@ def absolute(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, _: float
 
 
 @kernel
-def poisson(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, _: float) -> None:
+def poisson(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, _: Any) -> None:
     """Poisson: g = e^F − y, h = e^F."""
     target, scores = y[start:stop], score[0, start:stop]
     out_g, out_h = g[0, start:stop], h[0, start:stop]
@@ -115,13 +115,12 @@ def weigh(g: Any, h: Any, weight: Any, start: int, stop: int, first_order: bool)
 
 
 @kernel
-def bit_range(g: Any, h: Any, start: int, stop: int) -> Any:
-    """Largest |g|, largest h, smallest h as the bits of float32 numbers.
+def bit_range(g_bits: Any, h_bits: Any, start: int, stop: int) -> Any:
+    """Largest |g|, largest h, smallest h, all as the bits of float32 numbers.
 
     Non-negative floats are ordered like their bits, and a maximum of integers
     vectorises where one of floats, with its rules for NaN, does not.
     """
-    g_bits, h_bits = g.view(np.int32), h.view(np.int32)
     g_max, h_max, h_min = np.int32(0), np.int32(-2147483648), np.int32(0x7F800000)
     for k in range(g_bits.shape[0]):
         row_g, row_h = g_bits[k, start:stop], h_bits[k, start:stop]
@@ -156,7 +155,7 @@ def range_of(
     g: NDArray[np.float32], h: NDArray[np.float32], start: int, stop: int
 ) -> tuple[float, float, float, int]:
     """Largest |g|, largest and smallest h, and the first row that is not finite (or -1)."""
-    g_max, h_max, h_min = bit_range(g, h, start, stop)
+    g_max, h_max, h_min = bit_range(g.view(np.int32), h.view(np.int32), start, stop)
     if g_max < _INFINITE and 0 <= h_max < _INFINITE and h_min >= 0:
         return value_of_bits(g_max), value_of_bits(h_max), value_of_bits(h_min), -1
     g, h = g[:, start:stop], h[:, start:stop]

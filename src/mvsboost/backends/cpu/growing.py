@@ -13,20 +13,17 @@ from mvsboost.fixedpoint import Packing
 
 
 class Members:
-    """Rows that take part in a tree: their bins, packed words, and the ranges nodes own."""
+    """Rows that take part in a tree: bins, packed words and their sum, and the ranges of nodes."""
 
-    def __init__(self, bins: NDArray[np.uint8], words: NDArray[np.int64]) -> None:
+    def __init__(
+        self, bins: NDArray[np.uint8], words: NDArray[np.int64], total: NDArray[np.int64]
+    ) -> None:
         self.bins = bins
         self.words = words
+        self.total = total
         self.order = np.arange(len(words), dtype=ROW)
         self.scratch = np.empty(len(words), ROW)
         self.ranges = {0: (0, len(words))}
-
-    def slice(self, bins: NDArray[np.uint8], thread: int, n_threads: int) -> grow.Members:
-        """The rows of one thread, as the kernel takes them."""
-        n = len(self.words)
-        mine = slice(n * thread // n_threads, n * (thread + 1) // n_threads)
-        return grow.Members(bins, self.words, self.order[mine], self.scratch[mine])
 
 
 def grow_nodes(
@@ -43,61 +40,103 @@ def grow_nodes(
     `columns` holds the bins of all rows by column, which a second look reads; it knows the
     leaf of every row in the end and writes it to `leaf`.
     """
-    offsets = feature_offsets(n_bins, request.features)
     leaves = _most_leaves(request, len((everything or sample).words))
+    last = 0 if everything is None else 1
     rows = everything or _no_rows(sample)
-    look = min(request.second_look, len(request.features)) if everything else 0
     n_threads = threads.worth(max(len(sample.words), len(rows.words)))
-    shared = _make_shared(np.diff(offsets), leaves, look, n_threads)
-    nodes = [grow.make_nodes(2 * leaves - 1) for _ in range(n_threads)]
+    sizes = n_bins[request.features] + 1
+    look = min(request.second_look, len(sizes)) * last
+    packings = request.sample, request.everything or request.sample
+    rooms = (
+        _Room(sizes, len(sizes), leaves, n_threads),
+        _Room(np.sort(sizes)[::-1], look, 2, n_threads),
+    )
+    root = np.concatenate([sample.total, rows.total])
+    nodes = [grow.make_nodes(leaves, root) for _ in range(n_threads)]
     counter = np.zeros(1, np.int64)
     shape = grow.Shape(
         leaves,
         np.iinfo(np.int64).max if request.max_depth is None else request.max_depth,
         request.max_leaves is not None,
-        look,
+        last,
         request.min_gain,
     )
 
     def one(thread: int) -> int:
-        mine = rows.slice(columns, thread, n_threads)
-        n: int = grow.grow(
-            grow.Team(thread, n_threads, counter),
-            sample.slice(sample.bins, thread, n_threads),
-            mine,
-            grow.Features(request.features, offsets, request.categorical, request.monotone),
-            _scales(request.sample),
-            _scales(request.everything or request.sample),
-            shape,
-            _limits(request),
-            nodes[thread],
-            shared,
+        team = grow.Team(thread, n_threads, counter)
+        looks = (
+            rooms[0].look(sample, sample.bins, packings[0], team),
+            rooms[1].look(rows, columns, packings[1], team),
         )
+        _set_features(looks[0], request, n_bins)
+        n: int = grow.grow(team, looks, shape, _limits(request), nodes[thread])
         if everything is not None:
-            grow.mark_leaves(mine.order, nodes[thread].integers, n, leaf)
+            grow.mark_leaves(looks[1].order, nodes[thread].integers, n, leaf)
         return n
 
     n = threads.together(one, n_threads)[0]
     return _as_result(nodes[0], n, everything is not None)
 
 
-def _make_shared(sizes: NDArray[np.int64], leaves: int, look: int, n_threads: int) -> grow.Shared:
-    """Room for histograms of features with so many entries each."""
-    bins, few = int(sizes.sum()), int(np.sort(sizes)[::-1][:look].sum())
-    return grow.Shared(
-        pool=np.empty((leaves, bins, 2), PACKED),
-        partial=np.empty((n_threads, bins, 2), PACKED),
-        exact=np.empty((2, few, 2), PACKED),
-        exact_partial=np.empty((n_threads, 2, few, 2), PACKED),
-        totals=np.empty((n_threads, 4), PACKED),
-        found=grow.make_found(len(sizes)),
-        second=grow.make_found(look),
-    )
+class _Room:
+    """What all threads write to during a look at n features of two nodes.
+
+    `sizes` are the histogram entries of features, the largest n of which come first.
+    """
+
+    def __init__(self, sizes: NDArray[np.int64], n: int, slots: int, n_threads: int) -> None:
+        bins = int(sizes[:n].sum())
+        self.n = n
+        self.histograms = np.empty((slots, bins, 2), PACKED)
+        self.partial = np.empty((n_threads, 2, bins, 2), PACKED)
+        self.gains = np.empty((2, n))
+        self.thresholds, self.sides = np.empty((2, n), np.int64), np.empty((2, n), np.int64)
+
+    def look(
+        self, members: Members, bins: NDArray[np.uint8], packing: Packing, team: grow.Team
+    ) -> grow.Look:
+        """The look of one thread at its slice of the rows."""
+        n, n_rows = self.n, len(members.words)
+        mine = slice(
+            n_rows * team.thread // team.n_threads, n_rows * (team.thread + 1) // team.n_threads
+        )
+        return grow.Look(
+            bins=bins,
+            words=members.words,
+            order=members.order[mine],
+            scratch=members.scratch[mine],
+            units=packing.units(),
+            bits=packing.count_bits,
+            position=np.empty((2, n), np.int64),
+            index=np.empty((2, n), np.int64),
+            offsets=np.empty((2, n + 1), np.int64),
+            categorical=np.empty((2, n), np.bool_),
+            monotone=np.empty((2, n), np.int8),
+            histograms=self.histograms,
+            partial=self.partial,
+            gains=self.gains,
+            thresholds=self.thresholds,
+            sides=self.sides,
+        )
+
+
+def _set_features(look: grow.Look, request: TreeRequest, n_bins: NDArray[np.int64]) -> None:
+    """The sample looks at all features, for both nodes."""
+    look.position[:] = np.arange(len(request.features))
+    look.index[:] = request.features
+    look.offsets[:] = feature_offsets(n_bins, request.features)
+    look.categorical[:], look.monotone[:] = request.categorical, request.monotone
 
 
 def _limits(request: TreeRequest) -> NDArray[np.float64]:
+    """Limits of each look; all rows need no floor on how many of them were sampled."""
     r = request
-    return np.array([r.l2, r.min_weight, r.min_hessian, r.min_count, -np.inf, np.inf])
+    return np.array(
+        [
+            [r.l2, r.min_weight, r.min_hessian, min_count, -np.inf, np.inf]
+            for min_count in (r.min_count, 1)
+        ]
+    )
 
 
 def _as_result(nodes: grow.Nodes, n: int, exact: bool) -> GrownNodes:
@@ -116,8 +155,8 @@ def _as_result(nodes: grow.Nodes, n: int, exact: bool) -> GrownNodes:
         gain=np.where(inner, reals[:, grow.GAIN], 0.0),
         lower=reals[:, grow.LOW],
         upper=reals[:, grow.HIGH],
-        sample=integers[:, grow.SAMPLE : grow.SAMPLE + 2],
-        everything=integers[:, grow.EXACT : grow.EXACT + 2] if exact else None,
+        sample=integers[:, grow.WORDS : grow.WORDS + 2],
+        everything=integers[:, grow.WORDS + 2 : grow.WORDS + 4] if exact else None,
     )
 
 
@@ -128,9 +167,6 @@ def _most_leaves(request: TreeRequest, n_rows: int) -> int:
     return max(1, min(n_rows, by_depth, by_choice))
 
 
-def _scales(packing: Packing) -> grow.Scales:
-    return grow.Scales(packing.units(), packing.count_bits)
-
-
 def _no_rows(sample: Members) -> Members:
-    return Members(np.empty((0, sample.bins.shape[1]), BIN), np.empty((0, 2), PACKED))
+    bins, words = np.empty((0, sample.bins.shape[1]), BIN), np.empty((0, 2), PACKED)
+    return Members(bins, words, np.zeros(2, PACKED))

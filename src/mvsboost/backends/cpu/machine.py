@@ -1,6 +1,6 @@
-"""Two instructions of the processor that Numba does not write by itself.
+"""What Numba does not write by itself: two instructions, and arrays on the stack.
 
-With the JIT off they are plain Python, since there is no machine code to put them in.
+With the JIT off all is plain Python, since there is no machine code to put them in.
 """
 
 from __future__ import annotations
@@ -8,11 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 import numba
+import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array
 
-__all__ = ["add_pair", "prefetch"]
+__all__ = ["add_pair", "prefetch", "stack_array"]
 
 _PLAIN = bool(getattr(numba.config, "DISABLE_JIT", False))
 
@@ -67,3 +70,38 @@ add_pair: Any = _add_pair if _PLAIN else _add_vector
 
 prefetch: Any = _no_prefetch if _PLAIN else _prefetch
 """``prefetch(flat, position)``: have the element in the cache when it is needed."""
+
+
+def stack_array(dtype: Any, *shape: int) -> Any:
+    """A function that makes an array of this shape on the stack of the kernel that calls it.
+
+    It lives as long as the call, needs no memory manager, and holds arbitrary numbers.
+    """
+    if _PLAIN:
+        return lambda: np.empty(shape, dtype)
+    element = numba.from_dtype(np.dtype(dtype))
+    kind = types.Array(element, len(shape), "C")
+
+    @intrinsic
+    def make(_context: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            array = context.make_array(kind)(context, builder)
+            size = context.get_abi_sizeof(context.get_data_type(element))
+            count = ir.Constant(ir.IntType(64), int(np.prod(shape)))
+            alloca: Any = cgutils.alloca_once
+            data = alloca(builder, context.get_data_type(element), size=count)
+            strides = [size * int(np.prod(shape[i + 1 :])) for i in range(len(shape))]
+            populate: Any = populate_array
+            populate(
+                array,
+                data=data,
+                shape=[context.get_constant(types.intp, n) for n in shape],
+                strides=[context.get_constant(types.intp, n) for n in strides],
+                itemsize=context.get_constant(types.intp, size),
+                meminfo=None,
+            )
+            return array._getvalue()
+
+        return kind(), codegen
+
+    return make

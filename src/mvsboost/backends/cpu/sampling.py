@@ -7,49 +7,43 @@ from typing import Any
 import numpy as np
 
 from mvsboost.backends.cpu.histogram import AHEAD
-from mvsboost.backends.cpu.machine import prefetch
+from mvsboost.backends.cpu.machine import prefetch, stack_array
 from mvsboost.fixedpoint import HALF
 from mvsboost.jit import inlined, kernel
 from mvsboost.random import row_bits_scalar, uniform_scalar
 
 _BLOCK = 2048  # rows whose numbers stay in the first-level cache
+_reals, _flags = stack_array(np.float64, _BLOCK), stack_array(np.int64, _BLOCK)
 
 
 @inlined
-def _add_hessians(h: Any, first: Any, n: Any, lam: Any, squares: Any) -> None:
-    """Add λ Σ h², the sum over outputs first, as the score's definition has it."""
-    if h.shape[0] == 1:
-        row = h[0, first : first + n]
-        for i in range(n):
-            squares[i] += lam * (np.float64(row[i]) * np.float64(row[i]))
-        return
+def _add_squares(values: Any, first: Any, n: Any, sums: Any) -> None:
+    """Sum over outputs of the squares of n rows."""
     for i in range(n):
-        total = 0.0
-        for k in range(h.shape[0]):
-            total += np.float64(h[k, first + i]) * np.float64(h[k, first + i])
-        squares[i] += lam * total
+        sums[i] = 0.0
+    for k in range(values.shape[0]):
+        row = values[k, first : first + n]
+        for i in range(n):
+            sums[i] += np.float64(row[i]) * np.float64(row[i])
 
 
 @kernel
-def mvs_scores(g: Any, h: Any, start: int, stop: int, lam: float, out: Any) -> float:
-    """Regularised absolute values sqrt(Σ g² + λ Σ h²); returns the largest."""
-    part, squares = out[start:stop], np.empty(_BLOCK)
-    for block in range(0, stop - start, _BLOCK):
-        n = min(_BLOCK, stop - start - block)
+def mvs_scores(g: Any, h: Any, start: int, stop: int, lam: float, out: Any, bits: Any) -> Any:
+    """Regularised absolute values sqrt(Σ g² + λ Σ h²); returns the largest, as its bits.
+
+    `bits` is another view of `out`: a maximum of integers vectorises, one of floats does not.
+    """
+    gradients, hessians = _reals(), _reals()
+    for block in range(start, stop, _BLOCK):
+        n, part = min(_BLOCK, stop - block), out[block : block + _BLOCK]
+        _add_squares(g, block, n, gradients)
+        _add_squares(h, block, n, hessians)
         for i in range(n):
-            squares[i] = 0.0
-        for k in range(g.shape[0]):
-            row = g[k, start + block : start + block + n]
-            for i in range(n):
-                squares[i] += np.float64(row[i]) * np.float64(row[i])
-        _add_hessians(h, start + block, n, lam, squares)
-        for i in range(n):
-            part[block + i] = np.sqrt(squares[i])
-    bits = part.view(np.int32)
+            part[i] = np.sqrt(gradients[i] + lam * hessians[i])
     largest = np.int32(0)
-    for i in range(stop - start):
+    for i in range(start, stop):
         largest = max(largest, bits[i])
-    return np.float64(np.int32(largest).view(np.float32))
+    return largest
 
 
 @kernel
@@ -104,7 +98,7 @@ def draw_poisson(
     scores: Any, mu: float, key: Any, offset: int, start: int, rows: Any, weights: Any
 ) -> Any:
     """Rows drawn with p = min(1, score / µ), written from the front; returns how many."""
-    keep = np.empty(_BLOCK, np.int64)
+    keep = _flags()
     n = np.int64(0)
     for block in range(0, scores.shape[0], _BLOCK):
         part = scores[block : block + _BLOCK]
@@ -181,8 +175,9 @@ def pack_rows(
     scales: Any,
     count_bits: int,
     words: Any,
-) -> None:
-    """Quantise weighted gradients into word pairs; see `fixedpoint.Packing.pack`."""
+) -> Any:
+    """Quantise weighted gradients into word pairs, and add them up; see `Packing.pack`."""
+    first = second = np.int64(0)
     for j in range(rows.shape[0]):
         i = np.int64(rows[j])
         u = uniform_scalar(key, np.uint64(offset + i))
@@ -192,20 +187,27 @@ def pack_rows(
         weight = _round(w * scales[2], u)
         words[j, 0] = (gradient << count_bits) + 1
         words[j, 1] = (hessian << HALF) + weight
+        first += words[j, 0]
+        second += words[j, 1]
+    return first, second
 
 
 @kernel
 def pack_all(
-    g: Any, h: Any, key: Any, first: int, scales: Any, count_bits: int, words: Any
-) -> None:
-    """`pack_rows` of consecutive rows with weight 1, from the global id `first` on."""
+    g: Any, h: Any, key: Any, offset: int, scales: Any, count_bits: int, words: Any
+) -> Any:
+    """`pack_rows` of consecutive rows with weight 1, from the global id `offset` on."""
+    first = second = np.int64(0)
     weight = np.int64(scales[2])  # a power of two of at least 1: a whole number stays whole
     for i in range(g.shape[0]):
-        u = uniform_scalar(key, np.uint64(first) + np.uint64(i))
+        u = uniform_scalar(key, np.uint64(offset) + np.uint64(i))
         gradient = _round(np.float64(g[i]) * scales[0], u)
         hessian = _round(np.float64(h[i]) * scales[1], u)
         words[i, 0] = (gradient << count_bits) + 1
         words[i, 1] = (hessian << HALF) + weight
+        first += words[i, 0]
+        second += words[i, 1]
+    return first, second
 
 
 @kernel

@@ -1,9 +1,8 @@
 """Kernels: the best split of each feature, read off a packed histogram.
 
-Scores follow METHOD: a leaf with sums G, H scores G² / (H + l2), and the gain of
-a split is the score of its two leaves less that of their parent. Where monotone
-constraints bound a leaf's value v, its score is −(2 G v + (H + l2) v²), which is
-the same number at the unbounded optimum.
+Scores follow METHOD: a leaf with sums G, H and value v scores −v (2 G + (H + l2) v),
+which is G² / (H + l2) unless monotone constraints bound the value. The gain of a split
+is the score of its two leaves less that of their parent.
 
 Sums over bins are sums of packed words, so they are exact; only the score is
 floating-point, and it is computed here alone, whatever backend the histogram
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from mvsboost.backends.cpu.machine import stack_array
 from mvsboost.dtypes import TABLE
 from mvsboost.fixedpoint import HALF
 from mvsboost.jit import inlined, twice
@@ -35,31 +35,24 @@ GRADIENT, HESSIAN, WEIGHT = 0, 1, 2
 L2, MIN_WEIGHT, MIN_HESSIAN, MIN_COUNT, LOWER, UPPER = 0, 1, 2, 3, 4, 5
 """Limits in the array `limits`."""
 
-
-@inlined
-def _score(gradient: Any, hessian: Any, limits: Any) -> Any:
-    denominator = hessian + limits[L2]
-    if denominator <= 0.0:
-        return 0.0
-    value = -gradient / denominator
-    bounded = min(max(value, limits[LOWER]), limits[UPPER])
-    if bounded == value:
-        return gradient * gradient / denominator
-    return -(2.0 * gradient * bounded + denominator * bounded * bounded)
+_side_sums, _side_gains = stack_array(np.int64, 2, 2, TABLE), stack_array(np.float64, 2, TABLE)
+_category_order, _category_ratios = stack_array(np.int64, TABLE), stack_array(np.float64, TABLE)
 
 
 @inlined
-def _value(gradient: Any, hessian: Any, limits: Any) -> Any:
-    denominator = hessian + limits[L2]
+def _value(gradient: Any, hessian: Any, l2: Any, lower: Any, upper: Any) -> Any:
+    """Newton value of a leaf with these sums, within its bounds."""
+    denominator = hessian + l2
     value = -gradient / denominator if denominator > 0.0 else 0.0
-    return min(max(value, limits[LOWER]), limits[UPPER])
+    value = lower if value < lower else value
+    return upper if value > upper else value
 
 
 @inlined
 def leaf_value(words: Any, units: Any, bits: Any, limits: Any) -> Any:
     """Newton value of a leaf with these packed words, within its bounds."""
     gradient, hessian = (words[0] >> bits) * units[GRADIENT], (words[1] >> HALF) * units[HESSIAN]
-    return _value(gradient, hessian, limits)
+    return _value(gradient, hessian, limits[L2], limits[LOWER], limits[UPPER])
 
 
 @inlined
@@ -70,117 +63,42 @@ def smallest_gain(words: Any, units: Any, bits: Any, limits: Any) -> Any:
 
 
 @inlined
-def _gain(
-    a0: Any, a1: Any, b0: Any, b1: Any, parent: float, units: Any, bits: Any, limits: Any, sign: Any
-) -> Any:
-    """Gain of leaves with packed words a and b over a parent's score; -inf if not allowed."""
-    mask = (np.int64(1) << bits) - np.int64(1)
-    if min(a0 & mask, b0 & mask) < limits[MIN_COUNT]:
-        return -np.inf
-    if min(a1 & _LOW, b1 & _LOW) * units[WEIGHT] < limits[MIN_WEIGHT]:
-        return -np.inf
-    ga, gb = (a0 >> bits) * units[GRADIENT], (b0 >> bits) * units[GRADIENT]
-    ha, hb = (a1 >> HALF) * units[HESSIAN], (b1 >> HALF) * units[HESSIAN]
-    if min(ha, hb) < limits[MIN_HESSIAN]:
-        return -np.inf
-    if sign != 0 and sign * (_value(gb, hb, limits) - _value(ga, ha, limits)) < 0.0:
-        return -np.inf
-    return _score(ga, ha, limits) + _score(gb, hb, limits) - parent
-
-
-@inlined
-def _free_gains(
+def _gains(
     first: Any,
     second: Any,
     n: Any,
     total: Any,
-    parent: Any,
     units: Any,
     bits: Any,
     limits: Any,
+    sign: Any,
     out: Any,
 ) -> None:
-    """`_gain` of n left sides where nothing bounds the values: no branch, so it vectorises."""
+    """Gains of n candidates with these words on the left; -inf where not allowed.
+
+    Without a branch, so that it vectorises.
+    """
     mask = (np.int64(1) << bits) - np.int64(1)
     unit_g, unit_h, unit_w = units[GRADIENT], units[HESSIAN], units[WEIGHT]
-    l2, min_weight, min_hessian = limits[L2], limits[MIN_WEIGHT], limits[MIN_HESSIAN]
+    l2, lower, upper = limits[L2], limits[LOWER], limits[UPPER]
+    min_weight, min_hessian = limits[MIN_WEIGHT], limits[MIN_HESSIAN]
     min_count, total0, total1 = np.int64(limits[MIN_COUNT]), total[0], total[1]
+    g, h = (total0 >> bits) * unit_g, (total1 >> HALF) * unit_h
+    v = _value(g, h, l2, lower, upper)
+    parent = -v * (2.0 * g + (h + l2) * v)
     for t in range(n):
         a0, a1 = first[t], second[t]
         b0, b1 = total0 - a0, total1 - a1
         ga, gb = (a0 >> bits) * unit_g, (b0 >> bits) * unit_g
         ha, hb = (a1 >> HALF) * unit_h, (b1 >> HALF) * unit_h
         wa, wb = (a1 & _LOW) * unit_w, (b1 & _LOW) * unit_w
-        da, db = ha + l2, hb + l2
-        score_a = ga * ga / da if da > 0.0 else 0.0
-        score_b = gb * gb / db if db > 0.0 else 0.0
+        va, vb = _value(ga, ha, l2, lower, upper), _value(gb, hb, l2, lower, upper)
+        score_a, score_b = -va * (2.0 * ga + (ha + l2) * va), -vb * (2.0 * gb + (hb + l2) * vb)
         allowed = ((a0 & mask) >= min_count) & ((b0 & mask) >= min_count)
         allowed &= (wa >= min_weight) & (wb >= min_weight)
         allowed &= (ha >= min_hessian) & (hb >= min_hessian)
+        allowed &= sign * (vb - va) >= 0.0
         out[t] = score_a + score_b - parent if allowed else -np.inf
-
-
-@inlined
-def _bounded_gains(
-    first: Any,
-    second: Any,
-    n: Any,
-    total: Any,
-    parent: Any,
-    units: Any,
-    bits: Any,
-    limits: Any,
-    sign: Any,
-    out: Any,
-) -> None:
-    for t in range(n):
-        a0, a1 = first[t], second[t]
-        rest0, rest1 = total[0] - a0, total[1] - a1
-        out[t] = _gain(a0, a1, rest0, rest1, parent, units, bits, limits, sign)
-
-
-@inlined
-def _numeric(
-    histogram: Any,
-    n_bins: Any,
-    total: Any,
-    parent: Any,
-    units: Any,
-    bits: Any,
-    limits: Any,
-    sign: Any,
-    left: Any,
-    sums: Any,
-    gains: Any,
-) -> Any:
-    """Best threshold t (left: bin <= t) and side of missing values; words of the left leaf."""
-    m0, m1 = histogram[n_bins, 0], histogram[n_bins, 1]
-    sides = 2 if m0 != 0 or m1 != 0 else 1
-    n = n_bins - 2 + sides
-    p0 = p1 = np.int64(0)
-    for t in range(n):
-        p0 += histogram[t, 0]
-        p1 += histogram[t, 1]
-        sums[0, 0, t], sums[0, 1, t] = p0, p1
-        sums[1, 0, t], sums[1, 1, t] = p0 + m0, p1 + m1
-    free = sign == 0 and limits[LOWER] == -np.inf and limits[UPPER] == np.inf
-    for side in range(sides):
-        first, second, out = sums[side, 0], sums[side, 1], gains[side]
-        if free:
-            _free_gains(first, second, n, total, parent, units, bits, limits, out)
-        else:
-            _bounded_gains(first, second, n, total, parent, units, bits, limits, sign, out)
-    best, threshold, missing_left = -np.inf, np.int64(0), np.int64(0)
-    for t in range(n):
-        for side in range(sides):
-            if gains[side, t] > best:
-                best, threshold, missing_left = gains[side, t], np.int64(t), np.int64(side)
-    if best > -np.inf:
-        left[0], left[1] = sums[missing_left, 0, threshold], sums[missing_left, 1, threshold]
-        if sides == 1:
-            # a missing value not seen here follows the larger side
-            missing_left = np.int64(2 * (left[1] & _LOW) >= (total[1] & _LOW))
-    return best, threshold, missing_left
 
 
 @inlined
@@ -188,7 +106,7 @@ def _sort_categories(
     histogram: Any, n_bins: Any, total: Any, units: Any, bits: Any, order: Any
 ) -> Any:
     """Categories with support in order of gradient over smoothed hessian; returns how many."""
-    ratio = np.empty(n_bins + 1)
+    ratio = _category_ratios()
     weight = (total[1] & _LOW) * units[WEIGHT]
     smoothing = CATEGORY_SUPPORT * (total[1] >> HALF) * units[HESSIAN] / max(weight, 1.0)
     n = 0
@@ -207,41 +125,13 @@ def _sort_categories(
     return n
 
 
-@inlined
-def _categorical(
-    histogram: Any,
-    n_bins: Any,
-    total: Any,
-    parent: float,
-    units: Any,
-    bits: Any,
-    limits: Any,
-    left: Any,
-) -> Any:
-    """Best set of categories to go left: the first t + 1 of the sorted ones, from either end."""
-    order = np.empty(n_bins + 1, np.int64)
-    n = _sort_categories(histogram, n_bins, total, units, bits, order)
-    best, threshold, from_end = -np.inf, 0, 0
-    for end in range(2):
-        p0 = p1 = np.int64(0)
-        for t in range(n):
-            c = order[n - 1 - t] if end == 1 else order[t]
-            p0 += histogram[c, 0]
-            p1 += histogram[c, 1]
-            gain = _gain(
-                p0, p1, total[0] - p0, total[1] - p1, parent, units, bits, limits, np.int64(0)
-            )
-            if gain > best:
-                best, threshold, from_end = gain, t, end
-                left[0], left[1] = p0, p1
-    return best, threshold, from_end
-
-
 def _best_splits(
     histogram: Any,
     offsets: Any,
     categorical: Any,
     monotone: Any,
+    start: Any,
+    stop: Any,
     total: Any,
     units: Any,
     bits: Any,
@@ -249,38 +139,48 @@ def _best_splits(
     gains: Any,
     thresholds: Any,
     sides: Any,
-    lefts: Any,
 ) -> None:
-    """Best split of each feature: gain, threshold, side, and the words of its left leaf.
+    """Best split of each of the features start..stop: gain, threshold t and side.
 
-    `side` says whether missing values go left (numeric features) or whether the set is
-    taken from the upper end of the sorted categories (categorical ones).
+    Numeric features send bins up to t to the left, and missing values too if the side is 1;
+    categorical ones t + 1 of the sorted categories, the last ones if the side is 1.
     """
-    gradient, hessian = (total[0] >> bits) * units[GRADIENT], (total[1] >> HALF) * units[HESSIAN]
-    parent = _score(gradient, hessian, limits)
-    sums, side_gains = np.empty((2, 2, TABLE), np.int64), np.empty((2, TABLE))
-    for f in range(offsets.shape[0] - 1):
+    sums, side_gains, order = _side_sums(), _side_gains(), _category_order()
+    for f in range(start, stop):
         part = histogram[offsets[f] : offsets[f + 1]]
         n_bins = part.shape[0] - 1
+        missing0, missing1 = part[n_bins, 0], part[n_bins, 1]
+        n_sides = 2 if categorical[f] or missing0 != 0 or missing1 != 0 else 1
+        n = n_bins - 2 + n_sides
         if categorical[f]:
-            gain, threshold, side = _categorical(
-                part, n_bins, total, parent, units, bits, limits, lefts[f]
-            )
-        else:
-            gain, threshold, side = _numeric(
-                part,
-                n_bins,
-                total,
-                parent,
-                units,
-                bits,
-                limits,
-                np.int64(monotone[f]),
-                lefts[f],
-                sums,
-                side_gains,
-            )
-        gains[f], thresholds[f], sides[f] = gain, threshold, side
+            n = _sort_categories(part, n_bins, total, units, bits, order)
+        for side in range(n_sides):
+            first, second = sums[side, 0], sums[side, 1]
+            p0 = p1 = np.int64(0)
+            if categorical[f]:
+                for t in range(n):
+                    c = order[n - 1 - t] if side == 1 else order[t]
+                    p0 += part[c, 0]
+                    p1 += part[c, 1]
+                    first[t], second[t] = p0, p1
+            else:
+                if side == 1:
+                    p0, p1 = missing0, missing1
+                for t in range(n):
+                    p0 += part[t, 0]
+                    p1 += part[t, 1]
+                    first[t], second[t] = p0, p1
+            sign = np.float64(monotone[f])
+            _gains(first, second, n, total, units, bits, limits, sign, side_gains[side])
+        gains[f], thresholds[f], sides[f] = -np.inf, 0, 0
+        for t in range(n):
+            for side in range(n_sides):
+                if side_gains[side, t] > gains[f]:
+                    gains[f], thresholds[f], sides[f] = side_gains[side, t], t, side
+        if n_sides == 1 and gains[f] > -np.inf:
+            # a missing value not seen here follows the larger side
+            left = sums[0, 1, thresholds[f]] & _LOW
+            sides[f] = np.int64(2 * left >= (total[1] & _LOW))
 
 
 best_splits, best_splits_inlined = twice(_best_splits)
@@ -291,7 +191,7 @@ def _category_set(
 ) -> None:
     """Mark the bins of the left set that `best_splits` chose for a categorical feature."""
     n_bins = histogram.shape[0] - 1
-    order = np.empty(n_bins + 1, np.int64)
+    order = _category_order()
     n = _sort_categories(histogram, n_bins, total, units, bits, order)
     for t in range(threshold + 1):
         c = order[n - 1 - t] if from_end == 1 else order[t]
