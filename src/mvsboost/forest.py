@@ -72,17 +72,15 @@ class Forest:
 
     def _test(self, scores: NDArray[np.float64], bins: NDArray[np.uint8], n_threads: int) -> None:
         """Find leaves by masks, a block of rows at a time; see `backends.cpu.apply`."""
-        tables = [(apply.make_tests(tree), tree.goes_left()) for tree in self.trees]
+        finders = [apply.LeafFinder(tree) for tree in self.trees]
+        values = [tree.value[f.node] for f, tree in zip(finders, self.trees, strict=True)]
 
         def block(start: int, stop: int) -> None:
             columns, n = np.ascontiguousarray(bins[start:stop].T), stop - start
-            leaf = np.empty(n, NODE)
-            rooms = {width: np.empty(apply.BLOCK, width) for width in (np.uint32, np.uint64)}
-            for tree, output, (tests, table) in zip(self.trees, self.outputs, tables, strict=True):
-                feature, left, right = tree.feature, tree.left, tree.right
-                room = rooms[tests.remaining.dtype.type]
-                apply.find_leaves(columns, 0, n, tests, feature, left, right, table, room, leaf)
-                apply.add_values(leaf, tree.value, scores[output, start:stop])
+            for finder, value, output in zip(finders, values, self.outputs, strict=True):
+                number = np.empty(n, finder.dtype)
+                finder.find(columns, 0, n, number)
+                apply.add_values(number, value, scores[output, start:stop])
 
         def one(a: int, b: int) -> None:
             for start in range(a, b, BLOCK_ROWS):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mvsboost.backends.cpu import CPUBackend
-from mvsboost.backends.cpu.apply import MASKED_SPLITS, make_tests
+from mvsboost.backends.cpu.apply import MASKED_SPLITS, LeafFinder, number_dtype
 from mvsboost.backends.reference import ReferenceBackend
 from mvsboost.boosting import train
 from mvsboost.data import Dataset
@@ -41,9 +41,17 @@ def test_leaves_by_masks_are_leaves_by_walking(table, max_leaves, make_config):
             assert np.array_equal(ours.scores(), reference.scores())
 
 
-def test_masks_are_as_narrow_as_the_tree_allows(table, make_config):
-    for max_leaves, width in ((32, np.uint32), (33, np.uint64), (100, np.uint64)):
+def test_a_test_is_made_once_for_every_plane_with_leaves_to_its_left(table, make_config):
+    for max_leaves in (8, 9, 64, 100):
         config = make_config(Squared(), max_leaves=max_leaves, min_samples_leaf=2)
-        tests = make_tests(train(table, config).model.iterations[0][0])
-        assert tests.remaining.dtype == width
-        assert len(tests.feature) == min(max_leaves - 1, MASKED_SPLITS)
+        tests = LeafFinder(train(table, config).model.iterations[0][0]).tests
+        n_exits = min(max_leaves, MASKED_SPLITS + 1)
+        assert len(tests.exits) == len(set(tests.exits)) == n_exits
+        assert (tests.remaining < 0xFF).all()
+        assert tests.plane.max() <= (n_exits - 1) // 8
+        assert n_exits - 1 <= len(tests.feature) < 2 * n_exits
+
+
+def test_leaves_are_numbered_in_as_few_bytes_as_the_tree_allows():
+    for n, dtype in ((1, np.uint8), (256, np.uint8), (257, np.uint16), (65_537, np.uint32)):
+        assert number_dtype(n) is dtype

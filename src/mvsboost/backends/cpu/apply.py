@@ -1,14 +1,16 @@
 """Kernels: the leaf of each row, sums over leaves, and the step of the scores.
 
 Leaves are found without walking. Number the leaves from left to right and give
-every row a bit mask of those it may still be in, at first all. A test that a row
+every row a bit for each that it may still be in, at first all. A test that a row
 fails sends it right, so the leaves to its left are out; whatever order the tests
-come in, the leaf is the lowest bit that remains (QuickScorer). The inner loop
-compares a column's bytes with one number and vectorises; a walk would wait for a
-byte before it knows which to ask for next.
+come in, the leaf is the lowest bit that remains (QuickScorer). Bits lie in planes
+of a byte a row, eight leaves each, and a test touches only the planes with leaves
+to its left, mostly one: the inner loop compares a column's bytes with one number
+and clears bits in a plane's bytes, so a vector instruction serves 32 rows. A walk
+would wait for a byte before it knows which to ask for next.
 
-A mask holds 64 leaves. Of a larger tree the first 63 splits are tested so, and
-the few below them are walked.
+There is room for 64 leaves. Of a larger tree the first 63 splits are tested so,
+and the few below them are walked.
 """
 
 from __future__ import annotations
@@ -18,67 +20,103 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mvsboost.backends.cpu.machine import stack_array
+from mvsboost.backends.cpu.machine import add_pair, lowest_bit, stack_array
 from mvsboost.backends.protocol import TreeArrays
-from mvsboost.dtypes import BIN, NODE
+from mvsboost.dtypes import BIN
 from mvsboost.jit import kernel
 
 MASKED_SPLITS = 63
-"""Splits that a mask of 64 leaves has room for."""
+"""Splits that planes of 64 leaves have room for."""
 
-BLOCK = 2048
-"""Rows whose masks stay in the first-level cache."""
-
-_whole_numbers = stack_array(np.int64, BLOCK)
-_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+_BLOCK = 4096  # rows whose planes stay in the first-level cache
+_PLANES = 8
+_ALL = np.uint8(0xFF)
+_planes, _words = stack_array(np.uint8, _PLANES, _BLOCK), stack_array(np.uint32, _BLOCK)
+_whole_numbers = stack_array(np.int64, _BLOCK)
 _LOWER, _LOWER_OR_MISSING, _TABLE = 0, 1, 2
+_TWO, _ONE = np.uint64(2), np.uint64(1)
 
 
 class Tests(NamedTuple):
-    """The splits of a tree as tests on columns.
+    """The splits of a tree as tests on columns, once for each plane that they touch.
 
     Attributes
     ----------
-    feature, kind : int64 arrays
-        Column of each test, and how it is made.
+    feature, plane, kind : int64 arrays
+        Column and plane of each test, and how it is made.
     threshold, missing : uint8 arrays
         Rows with a bin up to the threshold pass, and, for one kind, those with a missing value.
-    masks : array like `remaining`, of shape (n_categorical_tests, 256)
-        Leaves that a row may still be in, by its bin.
-    remaining : uint32 or uint64 array
-        Leaves that a row which fails may still be in; half as wide where that is enough.
-    exits : int32 array of shape (64,)
+    remaining : uint8 array
+        Leaves of the plane that a row which fails may still be in.
+    tables : uint8 array of shape (n_categorical_tests, 256)
+        Leaves of the plane that a row may still be in, by its bin.
+    exits : int64 array
         Node that each bit stands for.
     """
 
     feature: NDArray[np.int64]
+    plane: NDArray[np.int64]
     kind: NDArray[np.int64]
     threshold: NDArray[np.uint8]
     missing: NDArray[np.uint8]
-    masks: NDArray[Any]
-    remaining: NDArray[Any]
-    exits: NDArray[np.int32]
+    remaining: NDArray[np.uint8]
+    tables: NDArray[np.uint8]
+    exits: NDArray[np.int64]
 
 
-def make_tests(tree: TreeArrays) -> Tests:
-    """The first splits of a tree; children are numbered in the order of the splits."""
-    leaves, left_out = _number_leaves(tree.left, tree.right)
-    tested = np.array(sorted(left_out), np.int64)
-    width = np.uint32 if len(leaves) <= 32 else np.uint64
-    remaining = ~np.array([left_out[node] for node in sorted(left_out)], np.uint64)
-    exits = np.zeros(MASKED_SPLITS + 1, NODE)
-    exits[: len(leaves)] = leaves
-    table = tree.goes_left()[tested]
-    numeric = tree.threshold[tested] >= 0
-    missing_left = table[np.arange(len(tested)), tree.missing_bin[tested]] == 1
+def number_dtype(n: int) -> Any:
+    """Type of the numbers under n: the narrowest, since all rows have one."""
+    return np.min_scalar_type(max(n - 1, 0)).type
+
+
+class LeafFinder:
+    """Finds the leaves of rows in one tree, as numbers.
+
+    Attributes
+    ----------
+    node : int64 array
+        Node that each number stands for.
+    dtype : type
+        Of the numbers.
+    """
+
+    def __init__(self, tree: TreeArrays) -> None:
+        table = tree.goes_left()
+        self.tests = make_tests(tree, table)
+        self._tree = tree.feature, tree.left, tree.right, table
+        is_deep = tree.n_nodes > 2 * MASKED_SPLITS + 1
+        self.node = np.arange(tree.n_nodes) if is_deep else self.tests.exits
+        self.dtype = number_dtype(len(self.node))
+
+    def find(self, columns: NDArray[np.uint8], start: int, stop: int, out: NDArray[Any]) -> None:
+        """Number of the leaf of the rows start..stop of columns (n_features, n_rows)."""
+        find_leaves(columns, start, stop, self.tests, *self._tree, out)
+
+
+def make_tests(tree: TreeArrays, table: NDArray[np.uint8]) -> Tests:
+    """The first splits of a tree, whose bins that go left are marked in `table`."""
+    exits, left_out = _number_leaves(tree.left, tree.right)
+    by_feature = sorted(left_out, key=tree.feature.tolist().__getitem__)
+    touched = [
+        (tested, plane, cleared)
+        for tested in by_feature  # a column stays in the cache for all of its tests
+        for plane in range(_PLANES)
+        if (cleared := (left_out[tested] >> 8 * plane) & 0xFF)
+    ]
+    node, plane, out = np.array(touched, np.int64).reshape(-1, 3).T
+    remaining = (0xFF - out).astype(np.uint8)
+    numeric = tree.threshold[node] >= 0
+    missing_left = table[node, tree.missing_bin[node]] == 1
+    by_table = node[~numeric]
     return Tests(
-        feature=tree.feature[tested].astype(np.int64),
+        feature=tree.feature[node].astype(np.int64),
+        plane=np.ascontiguousarray(plane),
         kind=np.where(numeric, np.where(missing_left, _LOWER_OR_MISSING, _LOWER), _TABLE),
-        threshold=np.where(numeric, tree.threshold[tested], 0).astype(BIN),
-        missing=tree.missing_bin[tested].astype(BIN),
-        masks=np.where(table[~numeric] == 1, _ALL, remaining[~numeric, None]).astype(width),
-        remaining=remaining.astype(width),
-        exits=exits,
+        threshold=np.where(numeric, tree.threshold[node], 0).astype(BIN),
+        missing=tree.missing_bin[node].astype(BIN),
+        remaining=remaining,
+        tables=np.where(table[by_table] == 1, _ALL, remaining[~numeric, None]),
+        exits=np.array(exits, np.int64),
     )
 
 
@@ -114,41 +152,61 @@ def find_leaves(
     left: Any,
     right: Any,
     goes_left: Any,
-    mask: Any,
     leaf: Any,
 ) -> None:
-    """Leaf of the rows start..stop; `columns` is (n_features, n_rows), `mask` is room."""
-    one = mask.dtype.type(1)
-    everything = ~(one ^ one)
+    """Leaf of the rows start..stop; `columns` is (n_features, n_rows).
+
+    Its number from the left; of a deep tree, its node.
+    """
+    planes, words = _planes(), _words()
+    n_planes = 4 if tests.exits.shape[0] <= 32 else _PLANES
     deep = left.shape[0] > 2 * MASKED_SPLITS + 1
-    for block in range(start, stop, BLOCK):
-        n = min(BLOCK, stop - block)
-        for i in range(n):
-            mask[i] = everything
+    for block in range(start, stop, _BLOCK):
+        n = min(_BLOCK, stop - block)
+        for p in range(n_planes):
+            for i in range(n):
+                planes[p, i] = _ALL
         n_tables = 0
         for j in range(tests.feature.shape[0]):
-            column, remaining = columns[tests.feature[j], block : block + n], tests.remaining[j]
-            threshold, missing = tests.threshold[j], tests.missing[j]
+            column, plane = columns[tests.feature[j], block : block + n], planes[tests.plane[j]]
+            threshold, missing, remaining = tests.threshold[j], tests.missing[j], tests.remaining[j]
             if tests.kind[j] == _LOWER:
                 for i in range(n):
-                    mask[i] &= everything if column[i] <= threshold else remaining
+                    plane[i] &= _ALL if column[i] <= threshold else remaining
             elif tests.kind[j] == _LOWER_OR_MISSING:
                 for i in range(n):
                     low = (column[i] <= threshold) | (column[i] == missing)
-                    mask[i] &= everything if low else remaining
+                    plane[i] &= _ALL if low else remaining
             else:
-                by_bin = tests.masks[n_tables]
+                by_bin = tests.tables[n_tables]
                 n_tables += 1
                 for i in range(n):
-                    mask[i] &= by_bin[column[i]]
+                    plane[i] &= by_bin[column[i]]
         out = leaf[block : block + n]
-        for i in range(n):
-            lowest = mask[i] & (~mask[i] + one)
-            # a power of two as a float says in its exponent which
-            out[i] = tests.exits[(np.float64(lowest).view(np.int64) >> 52) - 1023]
+        for half in range(n_planes // 4 - 1, -1, -1):
+            a, b, c, d = (
+                planes[4 * half],
+                planes[4 * half + 1],
+                planes[4 * half + 2],
+                planes[4 * half + 3],
+            )
+            for i in range(n):
+                words[i] = (
+                    np.uint32(a[i])
+                    | np.uint32(b[i]) << np.uint32(8)
+                    | np.uint32(c[i]) << np.uint32(16)
+                    | np.uint32(d[i]) << np.uint32(24)
+                )
+            if half == n_planes // 4 - 1:  # the upper half of the leaves, if there is one
+                for i in range(n):
+                    out[i] = np.uint32(32 * half) + lowest_bit(words[i])
+            else:
+                for i in range(n):
+                    number = lowest_bit(words[i])
+                    out[i] = number if words[i] != 0 else out[i]
         if deep:
             for i in range(n):
-                node = out[i]
+                node = tests.exits[out[i]]
                 while feature[node] >= 0:
                     side = goes_left[node, columns[feature[node], block + i]]
                     node = left[node] if side == 1 else right[node]
@@ -157,19 +215,23 @@ def find_leaves(
 
 @kernel
 def sum_leaves(leaf: Any, g: Any, h: Any, scales: Any, out: Any) -> None:
-    """Fixed-point Σ g, Σ h and the number of rows of each leaf into out (n_nodes, 3)."""
-    whole_g, whole_h = _whole_numbers(), _whole_numbers()
-    for block in range(0, leaf.shape[0], BLOCK):
-        n = min(BLOCK, leaf.shape[0] - block)
+    """Fixed-point Σ g, Σ h and the number of rows of each leaf number.
+
+    `out` has shape (2, n_numbers, 4) with the sums in the first three columns, of even and of
+    odd rows: two rows of one leaf need not wait for each other.
+    """
+    whole_g, whole_h, flat = _whole_numbers(), _whole_numbers(), out.reshape(-1)
+    other = np.uint64(4 * out.shape[1])
+    for block in range(0, leaf.shape[0], _BLOCK):
+        n = min(_BLOCK, leaf.shape[0] - block)
         part_g, part_h, nodes = g[block : block + n], h[block : block + n], leaf[block : block + n]
         for i in range(n):
             whole_g[i] = np.int64(np.rint(np.float64(part_g[i]) * scales[0]))
             whole_h[i] = np.int64(np.rint(np.float64(part_h[i]) * scales[1]))
         for i in range(n):
-            node = np.uint64(nodes[i])
-            out[node, 0] += whole_g[i]
-            out[node, 1] += whole_h[i]
-            out[node, 2] += 1
+            place = (np.uint64(nodes[i]) << _TWO) + (other if i & 1 else np.uint64(0))
+            add_pair(flat, place, whole_g[i], whole_h[i])
+            flat[place + _TWO] += 1
 
 
 @kernel

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mvsboost.backends.cpu import apply, gradients, histogram, partition, sampling
+from mvsboost.backends.cpu.arena import Arena
 from mvsboost.backends.cpu.compilation import jit_enabled
 from mvsboost.backends.cpu.growing import Members, grow_nodes
 from mvsboost.backends.cpu.threads import Threads
@@ -36,8 +37,16 @@ from mvsboost.backends.protocol import (
     feature_offsets,
     residual_key,
 )
-from mvsboost.dtypes import GRADIENT, NODE, PACKED, ROW, SCORE, WEIGHT
+from mvsboost.dtypes import GRADIENT, PACKED, ROW, SCORE, WEIGHT
 from mvsboost.fixedpoint import Packing
+
+
+class _Leaves(NamedTuple):
+    """Leaf of every row in the tree with these features, and the node of each number."""
+
+    feature: NDArray[np.int32]
+    number: NDArray[Any]
+    node: NDArray[np.int64]
 
 
 class CPUBackend:
@@ -57,6 +66,7 @@ class CPUBackend:
         self.n_rows = rows.n_rows
         self.n_outputs = objective.n_outputs
         self._threads = Threads(n_threads)
+        self._arena = Arena()
         shape = (self.n_outputs, self.n_rows)
         self._scores = np.zeros(shape, SCORE)
         self._g = np.empty(shape, GRADIENT)
@@ -68,8 +78,7 @@ class CPUBackend:
         self._compacted: NDArray[np.uint8] | None = None
         self._range = GradientRange(0.0, 0.0, 0.0, -1)
         self._members: dict[RowSet, Members] = {}
-        self._leaf = np.empty(self.n_rows, NODE)
-        self._leaf_of: NDArray[np.int32] | None = None
+        self._leaves: _Leaves | None = None
 
     def _sum(self, function: Callable[[int, int], Any], n_rows: int | None = None) -> Any:
         return reduce(
@@ -236,14 +245,14 @@ class CPUBackend:
     def begin_tree(
         self, output: int, key: np.uint64, sample: Packing, everything: Packing | None
     ) -> None:
-        self._leaf_of = None
+        self._leaves = None
         everybody = self._certain == self.n_rows
         rows = None if everybody else self._drawn
-        packed = self._pack(output, key, sample, rows)
-        self._members[RowSet.SAMPLE] = Members(self._sample_bins(), *packed)
+        bins = self._sample_bins()
+        self._members[RowSet.SAMPLE] = self._pack("sample", output, key, sample, rows, bins)
         if everything is not None:
-            packed = self._pack(output, key, everything, None)
-            self._members[RowSet.ALL] = Members(self.rows.bins, *packed)
+            bins = self.rows.bins
+            self._members[RowSet.ALL] = self._pack("all", output, key, everything, None, bins)
 
     def _sample_bins(self) -> NDArray[np.uint8]:
         """Bins of the drawn rows side by side, gathered once a draw."""
@@ -251,7 +260,8 @@ class CPUBackend:
             rows, bins = self._drawn, self.rows.bins
             self._compacted = bins
             if len(rows) < self.n_rows:
-                out = self._compacted = np.empty((len(rows), bins.shape[1]), bins.dtype)
+                shape = len(rows), bins.shape[1]
+                out = self._compacted = self._arena.take("sample bins", shape, bins.dtype)
                 self._threads.run(
                     lambda a, b: sampling.gather_rows(bins, rows[a:b], out[a:b]), len(rows)
                 )
@@ -259,19 +269,24 @@ class CPUBackend:
 
     def _pack(
         self,
+        name: str,
         output: int,
         key: np.uint64,
         packing: Packing,
         rows: NDArray[np.uint32] | None,
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Packed words of drawn rows with weights, or of all rows with weight 1; their sum."""
+        bins: NDArray[np.uint8],
+    ) -> Members:
+        """Drawn rows with their weights, or all rows with weight 1, packed for a tree."""
         n_rows = self.n_rows if rows is None else len(rows)
-        words = np.empty((n_rows, 2), PACKED)
+        words = self._arena.take(f"words {name}", (n_rows, 2), PACKED)
+        order = self._arena.take(f"order {name}", (n_rows,), ROW)
+        scratch = self._arena.take(f"scratch {name}", (n_rows,), ROW)
         scales = 1.0 / packing.units()
         g, h, bits = self._g[output], self._h[output], packing.count_bits
 
         def one(a: int, b: int) -> NDArray[np.int64]:
             offset, out = self.rows.offset, words[a:b]
+            order[a:b] = np.arange(a, b, dtype=ROW)
             if rows is None:
                 part = sampling.pack_all(g[a:b], h[a:b], key, offset + a, scales, bits, out)
             else:
@@ -279,7 +294,7 @@ class CPUBackend:
                 part = sampling.pack_rows(g, h, drawn, weights, key, offset, scales, bits, out)
             return np.array(part)
 
-        return words, self._sum(one, n_rows)
+        return Members(bins, words, self._sum(one, n_rows), order, scratch)
 
     def histograms(
         self, rows: RowSet, nodes: Sequence[int], features: NDArray[np.int64]
@@ -319,9 +334,11 @@ class CPUBackend:
         sample = self._members[RowSet.SAMPLE]
         everything = self._members[RowSet.ALL] if request.everything is not None else None
         n_bins, columns = self.rows.n_bins, self._columns
-        nodes = grow_nodes(request, sample, everything, columns, n_bins, self._threads, self._leaf)
-        if everything is not None:
-            self._leaf_of = nodes.feature
+        nodes, leaf = grow_nodes(
+            request, sample, everything, columns, n_bins, self._threads, self._arena
+        )
+        if leaf is not None:
+            self._leaves = _Leaves(nodes.feature, leaf, np.arange(len(nodes.feature)))
         return nodes
 
     def partition(self, rows: RowSet, splits: Sequence[NodeSplit]) -> None:
@@ -355,53 +372,51 @@ class CPUBackend:
         """Bins by column: what is done to all rows reads few columns, one after another."""
         return np.ascontiguousarray(self.rows.bins.T)
 
-    def _leaves(self, tree: TreeArrays) -> NDArray[np.int32]:
-        if self._leaf_of is not tree.feature:
-            tests, table, columns = apply.make_tests(tree), tree.goes_left(), self._columns
-            feature, left, right = tree.feature, tree.left, tree.right
-
-            def one(a: int, b: int) -> None:
-                room = np.empty(apply.BLOCK, tests.remaining.dtype)
-                apply.find_leaves(
-                    columns, a, b, tests, feature, left, right, table, room, self._leaf
-                )
-
-            self._threads.run(one, self.n_rows)
-            self._leaf_of = tree.feature
-        return self._leaf
+    def _leaves_of(self, tree: TreeArrays) -> _Leaves:
+        if self._leaves is None or self._leaves.feature is not tree.feature:
+            finder, columns = apply.LeafFinder(tree), self._columns
+            number = self._arena.take("leaf", (self.n_rows,), finder.dtype)
+            self._threads.run(lambda a, b: finder.find(columns, a, b, number), self.n_rows)
+            self._leaves = _Leaves(tree.feature, number, finder.node)
+        return self._leaves
 
     def leaf_sums(
         self, tree: TreeArrays, output: int, scales: NDArray[np.float64]
     ) -> NDArray[np.int64]:
-        leaf, g, h = self._leaves(tree), self._g[output], self._h[output]
+        leaves, g, h = self._leaves_of(tree), self._g[output], self._h[output]
 
         def one(a: int, b: int) -> NDArray[np.int64]:
-            out = np.zeros((tree.n_nodes, 3), np.int64)
-            apply.sum_leaves(leaf[a:b], g[a:b], h[a:b], scales, out)
-            return out
+            out = np.zeros((2, len(leaves.node), 4), np.int64)
+            apply.sum_leaves(leaves.number[a:b], g[a:b], h[a:b], scales, out)
+            return out[0, :, :3] + out[1, :, :3]
 
-        sums: NDArray[np.int64] = self._sum(one)
+        sums = np.zeros((tree.n_nodes, 3), np.int64)
+        sums[leaves.node] = self._sum(one)
         return sums
 
     def residual_counts(
         self, tree: TreeArrays, prefix: NDArray[np.int64], known_bits: int, scale: float
     ) -> NDArray[np.int64]:
-        leaf = self._leaves(tree)
+        leaves = self._leaves_of(tree)
+        of_leaf = prefix[leaves.node]
 
         def one(a: int, b: int) -> NDArray[np.int64]:
-            out = np.zeros((tree.n_nodes, 1 << DIGIT_BITS), np.int64)
+            out = np.zeros((len(of_leaf), 1 << DIGIT_BITS), np.int64)
             keys = residual_key(self.rows.target[a:b] - self._scores[0, a:b])
             weight = np.rint(self._weight(a, b) * scale).astype(np.int64)
-            apply.count_residuals(leaf[a:b], keys, prefix, known_bits, DIGIT_BITS, weight, out)
+            number = leaves.number[a:b]
+            apply.count_residuals(number, keys, of_leaf, known_bits, DIGIT_BITS, weight, out)
             return out
 
-        counts: NDArray[np.int64] = self._sum(one)
+        counts = np.zeros((tree.n_nodes, 1 << DIGIT_BITS), np.int64)
+        counts[leaves.node] = self._sum(one)
         return counts
 
     def apply_tree(self, tree: TreeArrays, output: int) -> None:
-        leaf, score = self._leaves(tree), self._scores[output]
+        leaves, score = self._leaves_of(tree), self._scores[output]
+        value = tree.value[leaves.node]
         self._threads.run(
-            lambda a, b: apply.add_values(leaf[a:b], tree.value, score[a:b]), self.n_rows
+            lambda a, b: apply.add_values(leaves.number[a:b], value, score[a:b]), self.n_rows
         )
 
     def _losses(self, metric: RowMetric, start: int, stop: int) -> NDArray[np.float64]:

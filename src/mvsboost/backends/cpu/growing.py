@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from mvsboost.backends.cpu import grow
+from mvsboost.backends.cpu.apply import number_dtype
+from mvsboost.backends.cpu.arena import Arena
 from mvsboost.backends.cpu.threads import Threads
 from mvsboost.backends.protocol import GrownNodes, TreeRequest, feature_offsets
 from mvsboost.dtypes import BIN, NODE, PACKED, ROW
@@ -16,13 +20,18 @@ class Members:
     """Rows that take part in a tree: bins, packed words and their sum, and the ranges of nodes."""
 
     def __init__(
-        self, bins: NDArray[np.uint8], words: NDArray[np.int64], total: NDArray[np.int64]
+        self,
+        bins: NDArray[np.uint8],
+        words: NDArray[np.int64],
+        total: NDArray[np.int64],
+        order: NDArray[np.uint32],
+        scratch: NDArray[np.uint32],
     ) -> None:
         self.bins = bins
         self.words = words
         self.total = total
-        self.order = np.arange(len(words), dtype=ROW)
-        self.scratch = np.empty(len(words), ROW)
+        self.order = order
+        self.scratch = scratch
         self.ranges = {0: (0, len(words))}
 
 
@@ -33,12 +42,12 @@ def grow_nodes(
     columns: NDArray[np.uint8],
     n_bins: NDArray[np.int64],
     threads: Threads,
-    leaf: NDArray[np.int32],
-) -> GrownNodes:
+    arena: Arena,
+) -> tuple[GrownNodes, NDArray[Any] | None]:
     """Grow a tree with up to as many threads as its rows are worth.
 
     `columns` holds the bins of all rows by column, which a second look reads; it knows the
-    leaf of every row in the end and writes it to `leaf`.
+    leaf of every row in the end, which is returned as well.
     """
     leaves = _most_leaves(request, len((everything or sample).words))
     last = 0 if everything is None else 1
@@ -48,12 +57,13 @@ def grow_nodes(
     look = min(request.second_look, len(sizes)) * last
     packings = request.sample, request.everything or request.sample
     rooms = (
-        _Room(sizes, len(sizes), leaves, n_threads),
-        _Room(np.sort(sizes)[::-1], look, 2, n_threads),
+        _Room(arena, "sample", sizes, leaves, n_threads),
+        _Room(arena, "all", np.sort(sizes)[::-1][:look], 2, n_threads),
     )
     root = np.concatenate([sample.total, rows.total])
     nodes = [grow.make_nodes(leaves, root) for _ in range(n_threads)]
     counter = np.zeros(1, np.int64)
+    leaf = arena.take("leaf", (len(rows.words),), number_dtype(2 * leaves - 1)) if last else None
     shape = grow.Shape(
         leaves,
         np.iinfo(np.int64).max if request.max_depth is None else request.max_depth,
@@ -70,25 +80,24 @@ def grow_nodes(
         )
         _set_features(looks[0], request, n_bins)
         n: int = grow.grow(team, looks, shape, _limits(request), nodes[thread])
-        if everything is not None:
+        if leaf is not None:
             grow.mark_leaves(looks[1].order, nodes[thread].integers, n, leaf)
         return n
 
     n = threads.together(one, n_threads)[0]
-    return _as_result(nodes[0], n, everything is not None)
+    return _as_result(nodes[0], n, everything is not None), leaf
 
 
 class _Room:
-    """What all threads write to during a look at n features of two nodes.
+    """What all threads write to during a look at features with so many entries each."""
 
-    `sizes` are the histogram entries of features, the largest n of which come first.
-    """
-
-    def __init__(self, sizes: NDArray[np.int64], n: int, slots: int, n_threads: int) -> None:
-        bins = int(sizes[:n].sum())
-        self.n = n
-        self.histograms = np.empty((slots, bins, 2), PACKED)
-        self.partial = np.empty((n_threads, 2, bins, 2), PACKED)
+    def __init__(
+        self, arena: Arena, name: str, sizes: NDArray[np.int64], slots: int, n_threads: int
+    ) -> None:
+        n = self.n = len(sizes)
+        bins = int(sizes.sum())
+        self.histograms = arena.take(f"histograms {name}", (slots, bins, 2), PACKED)
+        self.partial = arena.take(f"partial {name}", (n_threads, 2, bins, 2), PACKED)
         self.gains = np.empty((2, n))
         self.thresholds, self.sides = np.empty((2, n), np.int64), np.empty((2, n), np.int64)
 
@@ -169,4 +178,4 @@ def _most_leaves(request: TreeRequest, n_rows: int) -> int:
 
 def _no_rows(sample: Members) -> Members:
     bins, words = np.empty((0, sample.bins.shape[1]), BIN), np.empty((0, 2), PACKED)
-    return Members(bins, words, np.zeros(2, PACKED))
+    return Members(bins, words, np.zeros(2, PACKED), np.empty(0, ROW), np.empty(0, ROW))

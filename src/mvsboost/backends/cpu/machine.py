@@ -1,4 +1,4 @@
-"""What Numba does not write by itself: two instructions, and arrays on the stack.
+"""What Numba does not write by itself: three instructions, and arrays on the stack.
 
 With the JIT off all is plain Python, since there is no machine code to put them in.
 """
@@ -15,7 +15,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
-__all__ = ["add_pair", "prefetch", "stack_array"]
+__all__ = ["add_pair", "lowest_bit", "prefetch", "stack_array"]
 
 _PLAIN = bool(getattr(numba.config, "DISABLE_JIT", False))
 
@@ -27,6 +27,10 @@ def _add_pair(flat: Any, position: Any, first: Any, second: Any) -> None:
 
 def _no_prefetch(array: Any, position: Any) -> None:
     return None
+
+
+def _plain_lowest_bit(word: Any) -> Any:
+    return (int(word) & -int(word)).bit_length() - 1
 
 
 @intrinsic
@@ -65,11 +69,26 @@ def _prefetch(_context: Any, array: Any, position: Any) -> Any:
     return types.void(array, types.uint64), codegen
 
 
+@intrinsic
+def _count_trailing_zeros(_context: Any, word: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        i32, zero_is_undefined = ir.IntType(32), ir.Constant(ir.IntType(1), 1)
+        kind = ir.FunctionType(i32, [i32, ir.IntType(1)])
+        function = builder.module.declare_intrinsic("llvm.cttz", [i32], kind)
+        return builder.call(function, [arguments[0], zero_is_undefined])
+
+    return types.uint32(types.uint32), codegen
+
+
 add_pair: Any = _add_pair if _PLAIN else _add_vector
 """``add_pair(flat, position, first, second)``: flat[position] += first, the next += second."""
 
 prefetch: Any = _no_prefetch if _PLAIN else _prefetch
 """``prefetch(flat, position)``: have the element in the cache when it is needed."""
+
+
+lowest_bit: Any = _plain_lowest_bit if _PLAIN else _count_trailing_zeros
+"""``lowest_bit(word)``: position of the lowest bit set in a uint32 other than 0."""
 
 
 def stack_array(dtype: Any, *shape: int) -> Any:
