@@ -15,6 +15,11 @@ A row's contribution to a histogram is one pair of int64 words::
 so that one pair of additions accumulates the gradient, the number of sampled
 rows, the hessian and the sum of weights. The scales leave room for all rows to
 fall into one bin: no field can overflow into its neighbour.
+
+They also keep each row's own numbers short, so that a backend may hold a row in
+one word until it is added::
+
+    row:  gradient (32, signed) | hessian (16) | weight (16)
 """
 
 from __future__ import annotations
@@ -28,10 +33,13 @@ from numpy.typing import NDArray
 
 from mvsboost.dtypes import PACKED
 
-__all__ = ["HALF", "Packing", "Sums", "power_of_two_below", "sum_scale"]
+__all__ = ["HALF", "QUARTER", "Packing", "Sums", "power_of_two_below", "sum_scale"]
 
 HALF = 32
 """Low bits of word 1 that hold the weight."""
+
+QUARTER = 16
+"""Bits of a row's hessian, and of its weight."""
 
 _WEIGHT_MASK = (1 << HALF) - 1
 _MANTISSA_BITS = 52
@@ -109,15 +117,15 @@ class Packing:
         n = max(n_rows, 1)
         count_bits = n.bit_length()
 
-        def scale(field_bits: int, largest: float) -> float:
+        def scale(field_bits: int, row_bits: int, largest: float) -> float:
             # one unit a row is kept free for rounding up
-            room = min(2.0**field_bits / n - 1.0, 2.0**_MANTISSA_BITS)
+            room = min(2.0**field_bits / n, 2.0**row_bits - 1.0) - 1.0
             return power_of_two_below(room / largest) if largest > 0.0 else 1.0
 
         return cls(
-            gradient_scale=scale(62 - count_bits, max_gradient),
-            hessian_scale=scale(31, max_hessian),
-            weight_scale=scale(HALF, max_weight),
+            gradient_scale=scale(62 - count_bits, HALF - 1, max_gradient),
+            hessian_scale=scale(31, QUARTER, max_hessian),
+            weight_scale=scale(HALF, QUARTER, max_weight),
             count_bits=count_bits,
         )
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,6 +62,23 @@ def test_all_run_at_one_time_whatever_other_fits_do():
 
     with ThreadPoolExecutor(5) as fits:
         assert list(fits.map(fit, range(5))) == [[0, 1, 2, 3]] * 5
+
+
+def test_threads_end_with_their_object_and_hold_nothing_of_a_job():
+    threads, before = Threads(3), threading.active_count()
+    held = np.zeros(1)
+    weak = weakref.ref(held)
+    assert threads.together(lambda thread, held=held: thread + held[0], 3) == [0, 1, 2]
+    assert threading.active_count() == before + 2
+    del held
+    deadline = time.monotonic() + 30
+    while weak() is not None and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert weak() is None
+    del threads
+    while threading.active_count() > before and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert threading.active_count() == before
 
 
 def test_there_is_a_core():

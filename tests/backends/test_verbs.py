@@ -20,6 +20,7 @@ from mvsboost.backends.protocol import (
     Backend,
     BayesianBootstrap,
     Certain,
+    DrawSummary,
     Given,
     NodeSplit,
     Poisson,
@@ -110,12 +111,22 @@ def drawn(backend: Backend, make_rule: Callable[[float], Any]) -> Any:
     """The summary of a draw, and a histogram, which shows rows and weights."""
     largest = backend.score_rows(ScoreRule(Score.MVS, 0.1))
     summary = backend.draw(make_rule(largest))
-    return summary, begun(backend, second=False).histograms(RowSet.SAMPLE, [0], ALL_FEATURES)
+    begun(backend, summary, second=False)
+    return summary, backend.histograms(RowSet.SAMPLE, [0], ALL_FEATURES)
 
 
-def begun(backend: Backend, *, second: bool = True, output: int | None = None) -> Backend:
-    n = 200
-    sample, everything = Packing.choose(n, 500.0, 100.0, 50.0), Packing.choose(n, 50.0, 50.0, 1.0)
+def begun(
+    backend: Backend,
+    summary: DrawSummary | None = None,
+    *,
+    second: bool = True,
+    output: int | None = None,
+) -> Backend:
+    """Begin a tree with scales that suit a draw, or draws of small weights."""
+    n, largest = 200, (500.0, 100.0, 50.0)
+    if summary is not None:
+        largest = (summary.max_gradient, summary.max_hessian, summary.max_weight)
+    sample, everything = Packing.choose(n, *largest), Packing.choose(n, 50.0, 50.0, 1.0)
     last = backend.n_outputs - 1 if output is None else output
     backend.begin_tree(last, OTHER, sample, everything if second else None)
     return backend
@@ -123,8 +134,7 @@ def begun(backend: Backend, *, second: bool = True, output: int | None = None) -
 
 def mvs_draw(backend: Backend) -> Backend:
     largest = backend.score_rows(ScoreRule(Score.MVS, 0.1))
-    backend.draw(Poisson(KEY, np.array([largest * 1.5])))
-    return begun(backend)
+    return begun(backend, backend.draw(Poisson(KEY, np.array([largest * 1.5]))))
 
 
 def splits() -> list[NodeSplit]:

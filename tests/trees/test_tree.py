@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from mvsboost.trees import Tree
-from mvsboost.trees.tree import pack_set, unpack_set
+from mvsboost.trees.tree import pack_set, unpack_sets
 
 
 @given(hnp.arrays(np.uint8, 256, elements=st.integers(0, 1)))
 def test_sets_round_trip(table):
     words = pack_set(table)
     assert words.dtype == np.uint32
-    assert np.array_equal(unpack_set(words), table.astype(bool))
+    assert np.array_equal(unpack_sets(words[None, :])[0], table)
 
 
 def test_table_of_a_numeric_test(mixed_tree):
@@ -37,7 +37,7 @@ def test_leaves_send_nothing_left(mixed_tree):
 
 def test_left_sets_hold_the_same_table(mixed_tree):
     sets = mixed_tree.left_sets()
-    assert np.array_equal([unpack_set(s) for s in sets], mixed_tree.goes_left().astype(bool))
+    assert np.array_equal(unpack_sets(sets), mixed_tree.goes_left())
 
 
 def test_leaves_are_numbered_in_their_order(mixed_tree):

@@ -95,8 +95,8 @@ def with_values(
 
 
 def _add_up(tree: Tree, of_leaves: NDArray[np.float64]) -> NDArray[np.float64]:
-    totals = of_leaves.copy()
-    for node in np.flatnonzero(~tree.is_leaf)[::-1]:
-        # children come after their parent
-        totals[node] = totals[tree.left[node]] + totals[tree.right[node]]
-    return totals
+    totals, left, right = of_leaves.tolist(), tree.left.tolist(), tree.right.tolist()
+    for node in reversed(range(tree.n_nodes)):
+        if left[node] >= 0:  # children come after their parent
+            totals[node] = totals[left[node]] + totals[right[node]]
+    return np.array(totals)

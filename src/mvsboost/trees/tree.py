@@ -86,8 +86,8 @@ class Tree:
         table = bins[None, :] <= self.threshold[:, None]
         nodes = np.arange(self.n_nodes)
         table[nodes, self.missing_bin] = self.missing_left
-        for node in np.flatnonzero(self.categories >= 0):
-            table[node] = unpack_set(self.category_sets[self.categories[node]])
+        by_category = np.flatnonzero(self.categories >= 0)
+        table[by_category] = unpack_sets(self.category_sets)[self.categories[by_category]]
         table[self.is_leaf] = False
         return table.astype(BIN)
 
@@ -173,7 +173,7 @@ def pack_set(table: NDArray[np.uint8]) -> NDArray[np.uint32]:
     return np.packbits(table, bitorder="little").view("<u4").astype(np.uint32)
 
 
-def unpack_set(words: NDArray[np.uint32]) -> NDArray[np.bool_]:
-    """The inverse of `pack_set`."""
-    bits = (words[:, None] >> np.arange(32, dtype=np.uint32)) & np.uint32(1)
-    return bits.reshape(TABLE).astype(bool)
+def unpack_sets(words: NDArray[np.uint32]) -> NDArray[np.uint8]:
+    """The inverse of `pack_set` for many sets, (n, 8) words to (n, 256) flags."""
+    octets = words.astype("<u4").view(np.uint8)
+    return np.unpackbits(octets, axis=-1, bitorder="little")

@@ -33,7 +33,7 @@ _PLANES = 8
 _ALL = np.uint8(0xFF)
 _planes, _words = stack_array(np.uint8, _PLANES, _BLOCK), stack_array(np.uint32, _BLOCK)
 _whole_numbers = stack_array(np.int64, _BLOCK)
-_LOWER, _LOWER_OR_MISSING, _TABLE = 0, 1, 2
+_LOWER, _LOWER_OR_MISSING, _SET, _TABLE = 0, 1, 2, 3
 _TWO, _ONE = np.uint64(2), np.uint64(1)
 
 
@@ -46,6 +46,8 @@ class Tests(NamedTuple):
         Column and plane of each test, and how it is made.
     threshold, missing : uint8 arrays
         Rows with a bin up to the threshold pass, and, for one kind, those with a missing value.
+    bits : uint32 array
+        Rows with one of these bins pass, where a column has at most 32.
     remaining : uint8 array
         Leaves of the plane that a row which fails may still be in.
     tables : uint8 array of shape (n_categorical_tests, 256)
@@ -59,6 +61,7 @@ class Tests(NamedTuple):
     kind: NDArray[np.int64]
     threshold: NDArray[np.uint8]
     missing: NDArray[np.uint8]
+    bits: NDArray[np.uint32]
     remaining: NDArray[np.uint8]
     tables: NDArray[np.uint8]
     exits: NDArray[np.int64]
@@ -107,15 +110,19 @@ def make_tests(tree: TreeArrays, table: NDArray[np.uint8]) -> Tests:
     remaining = (0xFF - out).astype(np.uint8)
     numeric = tree.threshold[node] >= 0
     missing_left = table[node, tree.missing_bin[node]] == 1
-    by_table = node[~numeric]
+    by_bits = ~numeric & (tree.missing_bin[node] < 32)
+    by_table = ~numeric & ~by_bits
+    kind = np.where(missing_left, _LOWER_OR_MISSING, _LOWER)
+    kind[by_bits], kind[by_table] = _SET, _TABLE
     return Tests(
         feature=tree.feature[node].astype(np.int64),
         plane=np.ascontiguousarray(plane),
-        kind=np.where(numeric, np.where(missing_left, _LOWER_OR_MISSING, _LOWER), _TABLE),
+        kind=kind,
         threshold=np.where(numeric, tree.threshold[node], 0).astype(BIN),
         missing=tree.missing_bin[node].astype(BIN),
+        bits=np.packbits(table[node, :32], axis=1, bitorder="little").view("<u4")[:, 0],
         remaining=remaining,
-        tables=np.where(table[by_table] == 1, _ALL, remaining[~numeric, None]),
+        tables=np.where(table[node[by_table]] == 1, _ALL, remaining[by_table, None]),
         exits=np.array(exits, np.int64),
     )
 
@@ -126,19 +133,18 @@ def _number_leaves(
     """Nodes where tests end, from left to right; for each tested node the mask of its lefts."""
     n = 2 * MASKED_SPLITS + 1
     lefts, rights = left[:n].tolist(), right[:n].tolist()
-    exits: list[int] = []
-    left_out: dict[int, int] = {}
-
-    def visit(node: int) -> None:
-        if not 0 <= lefts[node] < n:
-            exits.append(node)
-            return
-        first = 1 << len(exits)
-        visit(lefts[node])
-        left_out[node] = (1 << len(exits)) - first
-        visit(rights[node])
-
-    visit(0)
+    tested = [node for node, child in enumerate(lefts) if 0 <= child < n]
+    ends, first, left_out = [1] * len(lefts), [0] * len(lefts), {}
+    for node in reversed(tested):  # children come after their parents
+        ends[node] = ends[lefts[node]] + ends[rights[node]]
+    exits = [0] * ends[0]
+    for node in tested:
+        size = ends[lefts[node]]
+        first[lefts[node]], first[rights[node]] = first[node], first[node] + size
+        left_out[node] = ((1 << size) - 1) << first[node]
+        for child in (lefts[node], rights[node]):
+            if ends[child] == 1:
+                exits[first[child]] = child
     return exits, left_out
 
 
@@ -177,6 +183,11 @@ def find_leaves(
                 for i in range(n):
                     low = (column[i] <= threshold) | (column[i] == missing)
                     plane[i] &= _ALL if low else remaining
+            elif tests.kind[j] == _SET:
+                bits = tests.bits[j]
+                for i in range(n):
+                    among = (bits >> np.uint32(column[i])) & np.uint32(1)
+                    plane[i] &= _ALL if among != 0 else remaining
             else:
                 by_bin = tests.tables[n_tables]
                 n_tables += 1

@@ -278,7 +278,7 @@ class CPUBackend:
     ) -> Members:
         """Drawn rows with their weights, or all rows with weight 1, packed for a tree."""
         n_rows = self.n_rows if rows is None else len(rows)
-        words = self._arena.take(f"words {name}", (n_rows, 2), PACKED)
+        words = self._arena.take(f"words {name}", (n_rows,), PACKED)
         order = self._arena.take(f"order {name}", (n_rows,), ROW)
         scratch = self._arena.take(f"scratch {name}", (n_rows,), ROW)
         scales = 1.0 / packing.units()
@@ -294,7 +294,7 @@ class CPUBackend:
                 part = sampling.pack_rows(g, h, drawn, weights, key, offset, scales, bits, out)
             return np.array(part)
 
-        return Members(bins, words, self._sum(one, n_rows), order, scratch)
+        return Members(bins, words, bits, self._sum(one, n_rows), order, scratch)
 
     def histograms(
         self, rows: RowSet, nodes: Sequence[int], features: NDArray[np.int64]
@@ -321,7 +321,8 @@ class CPUBackend:
 
         def one(a: int, b: int) -> NDArray[np.int64]:
             part = out if a == 0 else np.zeros_like(out)
-            histogram.add_rows(members.bins, members.words, order[a:b], features, offsets, part)
+            bins, words, bits = members.bins, members.words, members.count_bits
+            histogram.add_rows(bins, words, bits, order[a:b], features, offsets, part)
             return part
 
         for part in self._threads.run(one, len(order))[1:]:

@@ -77,14 +77,14 @@ class Look(NamedTuple):
     Attributes
     ----------
     bins : (n_rows, n_features) of the sample, (n_features, n_rows) of all rows
-    words : (n_rows, 2)
+    words : (n_rows,)
     order, scratch
         The rows of this thread; nodes own ranges of it.
     units, bits
         Real value of a step of each field, and the bits of the count.
     position, index, offsets, categorical, monotone : (2, n)
-        Features in histogram order, for each of the two nodes under search: the place among
-        those of the sample, the number, the first bin, the kind, the constraint.
+        Features in histogram order, for each of the two nodes under search: the position
+        among those of the sample, the number, the first bin, the kind, the constraint.
     histograms : (slots, bins, 2)
         Of each leaf that may be split, or of the two nodes under search; for all threads.
     partial : (threads, 2, bins, 2)
@@ -221,10 +221,9 @@ def _partition(nodes: Any, node: Any, look: Any, number: Any) -> None:
     own, column = nodes.integers[node], RANGE + 2 * number
     start, stop = own[column], own[column + 1]
     order, scratch = look.order[start:stop], look.scratch[start:stop]
-    width = np.uint64(look.bins.shape[1])
-    step = width if number == 0 else np.uint64(1)
-    first = np.uint64(own[FEATURE]) * (np.uint64(1) if number == 0 else width)
-    table = nodes.goes_left[node]
+    width, table = look.bins.shape[1], nodes.goes_left[node]
+    step = np.uint64(width if number == 0 else 1)
+    first = np.uint64(own[FEATURE] * (1 if number == 0 else width))
     middle = start + split_in_place(look.bins.reshape(-1), first, step, table, order, scratch)
     left, right = nodes.integers[own[LEFT]], nodes.integers[own[RIGHT]]
     left[column], left[column + 1] = start, middle
@@ -294,9 +293,9 @@ def _collect(look: Any, nodes: Any, first: Any, which: Any, thread: Any, number:
     for b in range(offsets[index.shape[0]]):
         mine[b, 0] = mine[b, 1] = 0
     if number == 0:
-        add_rows_inlined(look.bins, look.words, order, index, offsets, mine)
+        add_rows_inlined(look.bins, look.words, look.bits, order, index, offsets, mine)
     else:
-        add_columns_inlined(look.bins, look.words, order, index, offsets, mine)
+        add_columns_inlined(look.bins, look.words, look.bits, order, index, offsets, mine)
 
 
 @inlined
@@ -321,16 +320,16 @@ def _search(
     stop = n_features * (team.thread + 1) // team.n_threads
     offsets = look.offsets[which]
     histogram = look.histograms[own[SLOT] if number == 0 else which]
-    for b in range(offsets[start], offsets[stop]):
-        if taken_from >= 0:
-            histogram[b, 0] -= look.histograms[taken_from, b, 0]
-            histogram[b, 1] -= look.histograms[taken_from, b, 1]
-        else:
-            one, other = np.int64(0), np.int64(0)
-            for thread in range(team.n_threads):
-                one += look.partial[thread, which, b, 0]
-                other += look.partial[thread, which, b, 1]
-            histogram[b, 0], histogram[b, 1] = one, other
+    bins = histogram[offsets[start] : offsets[stop]].reshape(-1)
+    if taken_from >= 0:
+        sibling = look.histograms[taken_from, offsets[start] : offsets[stop]].reshape(-1)
+        for b in range(bins.shape[0]):
+            bins[b] -= sibling[b]
+    else:
+        for thread in range(team.n_threads):
+            part = look.partial[thread, which, offsets[start] : offsets[stop]].reshape(-1)
+            for b in range(bins.shape[0]):
+                bins[b] = part[b] + (bins[b] if thread > 0 else 0)
     if go:
         _bound(limits, nodes, first + which)
         best_splits_inlined(

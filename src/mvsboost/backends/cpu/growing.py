@@ -12,7 +12,7 @@ from mvsboost.backends.cpu.apply import number_dtype
 from mvsboost.backends.cpu.arena import Arena
 from mvsboost.backends.cpu.threads import Threads
 from mvsboost.backends.protocol import GrownNodes, TreeRequest, feature_offsets
-from mvsboost.dtypes import BIN, NODE, PACKED, ROW
+from mvsboost.dtypes import NODE, PACKED
 from mvsboost.fixedpoint import Packing
 
 
@@ -23,12 +23,14 @@ class Members:
         self,
         bins: NDArray[np.uint8],
         words: NDArray[np.int64],
+        count_bits: int,
         total: NDArray[np.int64],
         order: NDArray[np.uint32],
         scratch: NDArray[np.uint32],
     ) -> None:
         self.bins = bins
         self.words = words
+        self.count_bits = count_bits
         self.total = total
         self.order = order
         self.scratch = scratch
@@ -49,18 +51,17 @@ def grow_nodes(
     `columns` holds the bins of all rows by column, which a second look reads; it knows the
     leaf of every row in the end, which is returned as well.
     """
-    leaves = _most_leaves(request, len((everything or sample).words))
+    rows = everything or sample
+    leaves = _most_leaves(request, len(rows.words))
     last = 0 if everything is None else 1
-    rows = everything or _no_rows(sample)
-    n_threads = threads.worth(max(len(sample.words), len(rows.words)))
     sizes = n_bins[request.features] + 1
+    n_threads = threads.worth(max(len(sample.words) * len(sizes) // 4, len(rows.words)))
     look = min(request.second_look, len(sizes)) * last
-    packings = request.sample, request.everything or request.sample
     rooms = (
         _Room(arena, "sample", sizes, leaves, n_threads),
         _Room(arena, "all", np.sort(sizes)[::-1][:look], 2, n_threads),
     )
-    root = np.concatenate([sample.total, rows.total])
+    root = np.concatenate([sample.total, rows.total if last else np.zeros(2, PACKED)])
     nodes = [grow.make_nodes(leaves, root) for _ in range(n_threads)]
     counter = np.zeros(1, np.int64)
     leaf = arena.take("leaf", (len(rows.words),), number_dtype(2 * leaves - 1)) if last else None
@@ -74,11 +75,11 @@ def grow_nodes(
 
     def one(thread: int) -> int:
         team = grow.Team(thread, n_threads, counter)
-        looks = (
-            rooms[0].look(sample, sample.bins, packings[0], team),
-            rooms[1].look(rows, columns, packings[1], team),
-        )
-        _set_features(looks[0], request, n_bins)
+        first = second = rooms[0].look(sample, sample.bins, request.sample, team)
+        _set_features(first, request, n_bins)
+        if everything is not None and request.everything is not None:
+            second = rooms[1].look(everything, columns, request.everything, team)
+        looks = first, second
         n: int = grow.grow(team, looks, shape, _limits(request), nodes[thread])
         if leaf is not None:
             grow.mark_leaves(looks[1].order, nodes[thread].integers, n, leaf)
@@ -174,8 +175,3 @@ def _most_leaves(request: TreeRequest, n_rows: int) -> int:
     by_depth = n_rows if request.max_depth is None else 2 ** min(request.max_depth, 40)
     by_choice = n_rows if request.max_leaves is None else request.max_leaves
     return max(1, min(n_rows, by_depth, by_choice))
-
-
-def _no_rows(sample: Members) -> Members:
-    bins, words = np.empty((0, sample.bins.shape[1]), BIN), np.empty((0, 2), PACKED)
-    return Members(bins, words, np.zeros(2, PACKED), np.empty(0, ROW), np.empty(0, ROW))

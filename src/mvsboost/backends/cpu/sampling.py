@@ -8,12 +8,12 @@ import numpy as np
 
 from mvsboost.backends.cpu.histogram import AHEAD
 from mvsboost.backends.cpu.machine import prefetch, stack_array
-from mvsboost.fixedpoint import HALF
+from mvsboost.fixedpoint import HALF, QUARTER
 from mvsboost.jit import inlined, kernel
 from mvsboost.random import row_bits_scalar, uniform_scalar
 
 _BLOCK = 2048  # rows whose numbers stay in the first-level cache
-_reals, _flags = stack_array(np.float64, _BLOCK), stack_array(np.int64, _BLOCK)
+_reals, _flags = stack_array(np.float64, _BLOCK), stack_array(np.uint8, _BLOCK)
 
 
 @inlined
@@ -107,11 +107,11 @@ def draw_poisson(
             score = np.float64(part[i])
             u = uniform_scalar(key, first + np.uint64(i))
             drawn = ((score >= mu) | (u * mu < score)) & (score > 0.0)
-            keep[i] = np.int64(1) if drawn else np.int64(0)
+            keep[i] = np.uint8(1) if drawn else np.uint8(0)
         for i in range(part.shape[0]):
             # always written, kept only if drawn: no branch to mispredict
             rows[n] = start + block + i
-            n += keep[i]
+            n += np.int64(keep[i])
     for j in range(n):
         score = np.float64(scores[np.int64(rows[j]) - start])
         weights[j] = 1.0 if score >= mu else mu / score
@@ -176,7 +176,7 @@ def pack_rows(
     count_bits: int,
     words: Any,
 ) -> Any:
-    """Quantise weighted gradients into word pairs, and add them up; see `Packing.pack`."""
+    """Quantise weighted gradients, a word a row, and add up their pairs; see `fixedpoint`."""
     first = second = np.int64(0)
     for j in range(rows.shape[0]):
         i = np.int64(rows[j])
@@ -185,10 +185,9 @@ def pack_rows(
         gradient = _round(w * np.float64(g[i]) * scales[0], u)
         hessian = _round(w * np.float64(h[i]) * scales[1], u)
         weight = _round(w * scales[2], u)
-        words[j, 0] = (gradient << count_bits) + 1
-        words[j, 1] = (hessian << HALF) + weight
-        first += words[j, 0]
-        second += words[j, 1]
+        words[j] = (gradient << HALF) + (hessian << QUARTER) + weight
+        first += (gradient << count_bits) + 1
+        second += (hessian << HALF) + weight
     return first, second
 
 
@@ -203,10 +202,9 @@ def pack_all(
         u = uniform_scalar(key, np.uint64(offset) + np.uint64(i))
         gradient = _round(np.float64(g[i]) * scales[0], u)
         hessian = _round(np.float64(h[i]) * scales[1], u)
-        words[i, 0] = (gradient << count_bits) + 1
-        words[i, 1] = (hessian << HALF) + weight
-        first += words[i, 0]
-        second += words[i, 1]
+        words[i] = (gradient << HALF) + (hessian << QUARTER) + weight
+        first += (gradient << count_bits) + 1
+        second += (hessian << HALF) + weight
     return first, second
 
 

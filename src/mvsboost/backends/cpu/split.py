@@ -28,6 +28,7 @@ SMALLEST_GAIN = 1e-10
 """Gain, relative to the parent's score, under which a split is rounding noise."""
 
 _LOW = np.int64(0xFFFFFFFF)
+_LARGE = float(1 << 40)
 
 GRADIENT, HESSIAN, WEIGHT = 0, 1, 2
 """Units in the array `units`: the real value of one step of each fixed-point field."""
@@ -35,7 +36,7 @@ GRADIENT, HESSIAN, WEIGHT = 0, 1, 2
 L2, MIN_WEIGHT, MIN_HESSIAN, MIN_COUNT, LOWER, UPPER = 0, 1, 2, 3, 4, 5
 """Limits in the array `limits`."""
 
-_side_sums, _side_gains = stack_array(np.int64, 2, 2, TABLE), stack_array(np.float64, 2, TABLE)
+_side_sums, _gains_of_side = stack_array(np.int64, 2, 2, TABLE), stack_array(np.float64, TABLE)
 _category_order, _category_ratios = stack_array(np.int64, TABLE), stack_array(np.float64, TABLE)
 
 
@@ -78,27 +79,27 @@ def _gains(
 
     Without a branch, so that it vectorises.
     """
-    mask = (np.int64(1) << bits) - np.int64(1)
-    unit_g, unit_h, unit_w = units[GRADIENT], units[HESSIAN], units[WEIGHT]
-    l2, lower, upper = limits[L2], limits[LOWER], limits[UPPER]
-    min_weight, min_hessian = limits[MIN_WEIGHT], limits[MIN_HESSIAN]
-    min_count, total0, total1 = np.int64(limits[MIN_COUNT]), total[0], total[1]
-    g, h = (total0 >> bits) * unit_g, (total1 >> HALF) * unit_h
+    count, unit_g, unit_h = (np.int64(1) << bits) - np.int64(1), units[GRADIENT], units[HESSIAN]
+    l2, lower, upper, min_h = limits[L2], limits[LOWER], limits[UPPER], limits[MIN_HESSIAN]
+    g, h = (total[0] >> bits) * unit_g, (total[1] >> HALF) * unit_h
     v = _value(g, h, l2, lower, upper)
     parent = -v * (2.0 * g + (h + l2) * v)
+    # the smallest and largest number of rows, and of units of weight, on the left
+    least_n = np.int64(limits[MIN_COUNT])
+    most_n = (total[0] & count) - least_n
+    least_w = np.int64(np.ceil(min(limits[MIN_WEIGHT] / units[WEIGHT], _LARGE)))
+    most_w = (total[1] & _LOW) - least_w
     for t in range(n):
-        a0, a1 = first[t], second[t]
-        b0, b1 = total0 - a0, total1 - a1
-        ga, gb = (a0 >> bits) * unit_g, (b0 >> bits) * unit_g
-        ha, hb = (a1 >> HALF) * unit_h, (b1 >> HALF) * unit_h
-        wa, wb = (a1 & _LOW) * unit_w, (b1 & _LOW) * unit_w
+        first_word, second_word = first[t], second[t]
+        # units are powers of two, so the right side's sums are exact differences
+        ga, ha = (first_word >> bits) * unit_g, (second_word >> HALF) * unit_h
+        gb, hb = g - ga, h - ha
         va, vb = _value(ga, ha, l2, lower, upper), _value(gb, hb, l2, lower, upper)
-        score_a, score_b = -va * (2.0 * ga + (ha + l2) * va), -vb * (2.0 * gb + (hb + l2) * vb)
-        allowed = ((a0 & mask) >= min_count) & ((b0 & mask) >= min_count)
-        allowed &= (wa >= min_weight) & (wb >= min_weight)
-        allowed &= (ha >= min_hessian) & (hb >= min_hessian)
-        allowed &= sign * (vb - va) >= 0.0
-        out[t] = score_a + score_b - parent if allowed else -np.inf
+        gain = -va * (2.0 * ga + (ha + l2) * va) - vb * (2.0 * gb + (hb + l2) * vb) - parent
+        n_left, weight = first_word & count, second_word & _LOW
+        allowed = (n_left >= least_n) & (n_left <= most_n) & (ha >= min_h) & (hb >= min_h)
+        allowed &= (weight >= least_w) & (weight <= most_w) & (sign * (vb - va) >= 0.0)
+        out[t] = gain if allowed else -np.inf
 
 
 @inlined
@@ -145,7 +146,7 @@ def _best_splits(
     Numeric features send bins up to t to the left, and missing values too if the side is 1;
     categorical ones t + 1 of the sorted categories, the last ones if the side is 1.
     """
-    sums, side_gains, order = _side_sums(), _side_gains(), _category_order()
+    sums, of_side, order = _side_sums(), _gains_of_side(), _category_order()
     for f in range(start, stop):
         part = histogram[offsets[f] : offsets[f + 1]]
         n_bins = part.shape[0] - 1
@@ -154,6 +155,7 @@ def _best_splits(
         n = n_bins - 2 + n_sides
         if categorical[f]:
             n = _sort_categories(part, n_bins, total, units, bits, order)
+        best, threshold, chosen = -np.inf, np.int64(0), np.int64(0)
         for side in range(n_sides):
             first, second = sums[side, 0], sums[side, 1]
             p0 = p1 = np.int64(0)
@@ -171,16 +173,15 @@ def _best_splits(
                     p1 += part[t, 1]
                     first[t], second[t] = p0, p1
             sign = np.float64(monotone[f])
-            _gains(first, second, n, total, units, bits, limits, sign, side_gains[side])
-        gains[f], thresholds[f], sides[f] = -np.inf, 0, 0
-        for t in range(n):
-            for side in range(n_sides):
-                if side_gains[side, t] > gains[f]:
-                    gains[f], thresholds[f], sides[f] = side_gains[side, t], t, side
-        if n_sides == 1 and gains[f] > -np.inf:
+            _gains(first, second, n, total, units, bits, limits, sign, of_side)
+            for t in range(n):
+                if of_side[t] > best:
+                    best, threshold, chosen = of_side[t], np.int64(t), np.int64(side)
+        if n_sides == 1 and best > -np.inf:
             # a missing value not seen here follows the larger side
-            left = sums[0, 1, thresholds[f]] & _LOW
-            sides[f] = np.int64(2 * left >= (total[1] & _LOW))
+            left = sums[0, 1, threshold] & _LOW
+            chosen = np.int64(2 * left >= (total[1] & _LOW))
+        gains[f], thresholds[f], sides[f] = best, threshold, chosen
 
 
 best_splits, best_splits_inlined = twice(_best_splits)
