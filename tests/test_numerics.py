@@ -6,7 +6,16 @@ import numba
 import numpy as np
 import pytest
 
-from mvsboost.numerics import exp, exp_scalar, log, log_scalar, sigmoid, sigmoid_scalar
+from mvsboost.numerics import (
+    coarse_exp,
+    coarse_sigmoid,
+    coarse_sigmoid_scalar,
+    exp,
+    exp_scalar,
+    log,
+    log_scalar,
+    sigmoid,
+)
 
 
 @numba.njit(error_model="numpy")
@@ -47,7 +56,15 @@ def test_sigmoid_is_close(wide):
     assert ulps(sigmoid(wide.clip(-700, 700)), exact).max() < 4.0
 
 
+def test_coarse_numbers_are_good_for_a_float32(wide):
+    x = wide.clip(-700, 700)
+    assert np.abs(coarse_exp(x) / np.exp(x) - 1).max() < 1e-8
+    assert np.abs(coarse_sigmoid(x) / sigmoid(x) - 1).max() < 1e-8
+
+
 def test_exact_points():
+    assert coarse_exp(np.float64(0.0)) == 1.0
+    assert coarse_sigmoid(np.float64(0.0)) == 0.5
     assert exp(np.float64(0.0)) == 1.0
     assert log(np.float64(1.0)) == 0.0
     assert sigmoid(np.float64(0.0)) == 0.5
@@ -64,6 +81,7 @@ def test_arguments_beyond_the_range_are_clamped():
 
 def test_nan_stays_nan():
     assert np.isnan(exp(np.array([np.nan]))).all()
+    assert np.isnan(coarse_sigmoid(np.array([np.nan]))).all()
 
 
 def test_exp_rises_and_sigmoid_stays_in_its_range(wide):
@@ -75,7 +93,8 @@ def test_exp_rises_and_sigmoid_stays_in_its_range(wide):
 
 
 @pytest.mark.parametrize(
-    ("on_array", "on_scalar"), [(exp, exp_scalar), (log, log_scalar), (sigmoid, sigmoid_scalar)]
+    ("on_array", "on_scalar"),
+    [(exp, exp_scalar), (log, log_scalar), (coarse_sigmoid, coarse_sigmoid_scalar)],
 )
 def test_compiled_scalars_have_the_bits_of_arrays(wide, on_array, on_scalar):
     x = wide[::5] if on_array is not log else np.abs(wide[::5])

@@ -20,6 +20,7 @@ from mvsboost.jit import inlined
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 6.93147180369123816490e-01
+_LN2 = 0.6931471805599453
 _LN2_LOW = 1.90821492927058770002e-10
 _ROUND = 6755399441055744.0  # 1.5 * 2**52: adding it leaves the nearest integer in the low bits
 _EXP_LIMIT = 708.0
@@ -98,17 +99,47 @@ def log(x: Any) -> Any:
     return exponent * _LN2_HIGH - (small - f)
 
 
+def coarse_exp(x: Any) -> Any:
+    """`exp` with a relative error below 1e-8, in little more than half the time.
+
+    Enough for what becomes a float32, as gradients do.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bool(abs(coarse_exp(np.float64(1.0)) / np.e - 1) < 1e-8)
+    True
+    """
+    x = np.minimum(np.maximum(x, -_EXP_LIMIT), _EXP_LIMIT)
+    shifted = x * _LOG2_E + _ROUND
+    r = x - (shifted - _ROUND) * _LN2
+    r2 = r * r
+    # the series in pairs, which do not wait for each other
+    low = (1.0 + r) + r2 * (0.5 + r * (1.0 / 6.0))
+    high = (1.0 / 24.0 + r * (1.0 / 120.0)) + r2 * (1.0 / 720.0 + r * (1.0 / 5040.0))
+    scale = np.int64((np.float64(shifted).view(np.int64) + _BIAS) << _SHIFT).view(np.float64)
+    return (low + (r2 * r2) * high) * scale
+
+
 def sigmoid(x: Any) -> Any:
     """1 / (1 + e**-x)."""
     return 1.0 / (1.0 + exp(-x))
+
+
+def coarse_sigmoid(x: Any) -> Any:
+    """`sigmoid` by `coarse_exp`."""
+    return 1.0 / (1.0 + coarse_exp(-x))
 
 
 exp_scalar = inlined(exp)
 log_scalar = inlined(log)
 
 
-def _sigmoid_scalar(x: Any) -> Any:
-    return 1.0 / (1.0 + exp_scalar(-x))
+_coarse_exp_scalar = inlined(coarse_exp)
 
 
-sigmoid_scalar = inlined(_sigmoid_scalar)
+def _coarse_sigmoid_scalar(x: Any) -> Any:
+    return 1.0 / (1.0 + _coarse_exp_scalar(-x))
+
+
+coarse_sigmoid_scalar = inlined(_coarse_sigmoid_scalar)

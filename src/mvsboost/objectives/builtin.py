@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from mvsboost.errors import DataError, ParameterError
-from mvsboost.numerics import exp, log
+from mvsboost.numerics import coarse_sigmoid, exp, log
 from mvsboost.objectives.base import Objective
 from mvsboost.objectives.links import FloatArray, LogitLink, LogLink, MultinomialLogit
 
@@ -57,7 +57,8 @@ class BuiltinObjective(Objective):
 class Logistic(BuiltinObjective):
     """Logistic loss of two classes coded 0 and 1.
 
-    L = log(1 + e**F) − yF; p = sigmoid(F); g = p − y; h = max(p·(1 − p), 1e-16).
+    L = log(1 + e**F) − yF; p = sigmoid(F), to eight digits; g = p − y;
+    h = max(p·(1 − p), 1e-16).
 
     Examples
     --------
@@ -75,7 +76,7 @@ class Logistic(BuiltinObjective):
 
     def gradients(self, target: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Derivatives: g = p − y and h = max(p·(1 − p), 1e-16)."""
-        p = self.link.inverse(scores)
+        p = coarse_sigmoid(scores)
         return p - target, np.maximum(p * (1.0 - p), SMALLEST_HESSIAN)
 
     def loss(self, target: FloatArray, scores: FloatArray) -> FloatArray:

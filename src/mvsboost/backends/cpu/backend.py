@@ -40,6 +40,8 @@ from mvsboost.backends.protocol import (
 from mvsboost.dtypes import GRADIENT, PACKED, ROW, SCORE, WEIGHT
 from mvsboost.fixedpoint import Packing
 
+_TRANSPOSED = 8192  # rows whose bins stay in the cache while they are written by column
+
 
 class _Leaves(NamedTuple):
     """Leaf of every row in the tree with these features, and the node of each number."""
@@ -371,7 +373,16 @@ class CPUBackend:
     @cached_property
     def _columns(self) -> NDArray[np.uint8]:
         """Bins by column: what is done to all rows reads few columns, one after another."""
-        return np.ascontiguousarray(self.rows.bins.T)
+        bins = self.rows.bins
+        columns = np.empty(bins.shape[::-1], bins.dtype)
+
+        def one(start: int, stop: int) -> None:
+            for a in range(start, stop, _TRANSPOSED):
+                b = min(a + _TRANSPOSED, stop)
+                columns[:, a:b] = bins[a:b].T
+
+        self._threads.run(one, len(bins))
+        return columns
 
     def _leaves_of(self, tree: TreeArrays) -> _Leaves:
         if self._leaves is None or self._leaves.feature is not tree.feature:

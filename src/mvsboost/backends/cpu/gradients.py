@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mvsboost.jit import kernel
-from mvsboost.numerics import exp_scalar, sigmoid_scalar
+from mvsboost.numerics import coarse_sigmoid_scalar, exp_scalar
 
 _TINY = 1e-16
 _INFINITE = np.int32(0x7F800000)
@@ -25,7 +25,7 @@ def logistic(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, _: Any) 
     target, scores = y[start:stop], score[0, start:stop]
     out_g, out_h = g[0, start:stop], h[0, start:stop]
     for i in range(stop - start):
-        p = sigmoid_scalar(scores[i])
+        p = coarse_sigmoid_scalar(scores[i])
         out_g[i] = p - target[i]
         out_h[i] = max(p * (1.0 - p), _TINY)
 
