@@ -188,7 +188,8 @@ class CatBoost(Contender):
 
         def pool(X: pd.DataFrame, y: np.ndarray) -> Any:
             categories = list(X.select_dtypes("category"))
-            X = X.assign(**{c: X[c].astype(str) for c in categories})
+            text = {c: X[c].astype(object).fillna("missing").astype(str) for c in categories}
+            X = X.assign(**text)
             return catboost.Pool(X, y, cat_features=categories)
 
         train, test = pool(data.X, data.y), pool(data.X_test, data.y_test)

@@ -219,7 +219,11 @@ def main() -> None:
         return
     results = measure(arguments)
     if arguments.out.exists():
-        results = {**json.loads(arguments.out.read_text()), **results}
+        earlier = json.loads(arguments.out.read_text())
+        for name, found in results.items():
+            if isinstance(found, dict) and isinstance(earlier.get(name), dict):
+                results[name] = {**earlier[name], **found}
+        results = {**earlier, **results}
     arguments.out.write_text(json.dumps(results, indent=1))
     from table import as_markdown
 

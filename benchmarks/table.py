@@ -29,7 +29,8 @@ def as_markdown(results: dict[str, Any]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _rows(header: list[str], rows: list[list[str]]) -> str:
+def rows_of(header: list[str], rows: list[list[str]]) -> str:
+    """A table in Markdown."""
     lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
@@ -51,7 +52,7 @@ def _iterations(timed: dict[str, dict[str, float]]) -> str:
             )
         rows.append(row)
     title = "## Time an iteration (how many times faster than LightGBM without sampling)\n\n"
-    return title + _rows(["", *timed], rows)
+    return title + rows_of(["", *timed], rows)
 
 
 def _quality(name: str, quality: dict[str, Any]) -> str:
@@ -66,14 +67,14 @@ def _quality(name: str, quality: dict[str, Any]) -> str:
         for who, spent in seconds.items()
     ]
     title = f"## {name}: seconds to LightGBM's best test log loss, {quality['target']:.5f}\n\n"
-    return title + _rows(["", "time", "times faster"], rows)
+    return title + rows_of(["", "time", "times faster"], rows)
 
 
 def _plain(title: str, values: dict[str, float], unit: str) -> str:
-    return f"## {title}\n\n" + _rows(["", unit], [[k, f"{v:,.2f}"] for k, v in values.items()])
+    return f"## {title}\n\n" + rows_of(["", unit], [[k, f"{v:,.2f}"] for k, v in values.items()])
 
 
 def _growth(growth: dict[str, Any]) -> str:
     rows = [[f"{int(n):,}", f"{ms:.1f}"] for n, ms in growth["milliseconds"].items()]
     title = f"## MVS 0.1 by number of rows: slope {growth['slope']:.3f} on logarithmic scales\n\n"
-    return title + _rows(["rows", "ms an iteration"], rows)
+    return title + rows_of(["rows", "ms an iteration"], rows)

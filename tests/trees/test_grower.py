@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mvsboost.backends.cpu import CPUBackend
-from mvsboost.backends.protocol import AllRows, Smallest
+from mvsboost.backends.protocol import AllRows, RowSet, Smallest
 from mvsboost.backends.reference import ReferenceBackend
 from mvsboost.fixedpoint import Packing
 from mvsboost.objectives import Squared
@@ -69,6 +69,49 @@ def same_tree(a, b):
     assert np.array_equal(a.nodes.goes_left[inner], b.nodes.goes_left[inner])
     for name in ("lower", "upper", "sample", "everything"):
         assert np.array_equal(getattr(a.nodes, name), getattr(b.nodes, name)), name
+
+
+class Counting(ReferenceBackend):
+    """Notes what histograms it is asked for."""
+
+    def __init__(self, rows, objective):
+        super().__init__(rows, objective)
+        self.asked = []
+        Counting.last = self
+
+    def histograms(self, rows, nodes, features):
+        self.asked += [(rows, node, features.shape[-1]) for node in nodes]
+        return super().histograms(rows, nodes, features)
+
+
+def nodes_seen(rows):
+    return [node for kind, node, _ in Counting.last.asked if kind is rows]
+
+
+@pytest.mark.parametrize("params", [PARAMS, LEVELS], ids=["best-first", "depth-wise"])
+def test_only_the_smaller_of_two_children_is_counted(params, make_rows):
+    grown = grow(make_rows(400), params, Counting, some_rows(0.5))
+    tree, words = grown.structure, grown.nodes.sample
+    seen = nodes_seen(RowSet.SAMPLE)
+    assert len(seen) == len(set(seen)) <= tree.n_leaves
+    for node in seen[1:]:
+        sibling = node + 1 if node in tree.left else node - 1
+        own, other = (grown.sample_packing.unpack(words[i]).count for i in (node, sibling))
+        assert own <= other
+
+
+@pytest.mark.parametrize("params", [PARAMS, LEVELS], ids=["best-first", "depth-wise"])
+def test_all_rows_look_at_a_node_once_and_only_when_its_turn_comes(params, make_rows):
+    params = replace(params, second_look=2)
+    tree = grow(make_rows(400), params, Counting, some_rows(0.3)).structure
+    looks = [(node, width) for kind, node, width in Counting.last.asked if kind is RowSet.ALL]
+    assert looks[0] == (0, 1)  # one column is enough for the root's own sums
+    nodes = [node for node, width in looks[1:]]
+    assert len(nodes) == len(set(nodes))
+    assert all(width == 2 for _, width in looks[1:])
+    assert set(np.flatnonzero(~tree.is_leaf)) <= set(nodes)
+    if params.max_leaves is not None:
+        assert len(nodes) < tree.n_nodes - 1
 
 
 @pytest.mark.parametrize("params", [PARAMS, LEVELS], ids=["best-first", "depth-wise"])

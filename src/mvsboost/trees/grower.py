@@ -174,6 +174,7 @@ class _Node:
     lower: float = -np.inf
     upper: float = np.inf
     histogram: NDArray[np.int64] | None = None
+    proposal: SplitSearch | None = None
     split: Split | None = None
     sample_left: NDArray[np.int64] | None = None
     first_child: int = LEAF
@@ -201,6 +202,11 @@ class _Grower:
         frontier = _Frontier(best_first=self.request.max_leaves is not None)
         frontier.push([root])
         while self._leaves_left() and (batch := frontier.pop()):
+            proposed = [node for node in batch if node.proposal is not None]
+            if proposed:
+                self._second_look(proposed)
+                frontier.push(batch)
+                continue
             families = self._split(batch)
             if self._leaves_left():
                 frontier.push(self._evaluate(families))
@@ -296,12 +302,14 @@ class _Grower:
         return weight >= 2 * self.request.min_weight and self._sampled(node) >= 2
 
     def _find_splits(self, nodes: list[_Node]) -> None:
-        if self.request.everything is not None:
-            self._second_look(nodes, self.request.everything)
-            return
+        """The sample decides; or it proposes, and all rows decide when the node's turn comes."""
         for node in nodes:
-            node.split = self._search(node).best(self.request.min_gain)
-            node.sample_left = None if node.split is None else node.split.left
+            search = self._search(node)
+            if self.request.everything is None:
+                node.split = search.best(self.request.min_gain)
+                node.sample_left = None if node.split is None else node.split.left
+            elif search.largest_gain > -np.inf:
+                node.proposal = search
 
     def _search(self, node: _Node) -> SplitSearch:
         assert node.histogram is not None
@@ -309,22 +317,21 @@ class _Grower:
         features, packing = self.request.features, self.request.sample
         return SplitSearch(self.table, features, node.histogram, node.sample, packing, limits)
 
-    def _second_look(self, nodes: list[_Node], packing: Packing) -> None:
-        """The sample proposes, all rows decide."""
-        looks = [(node, self._search(node)) for node in nodes]
-        proposals = [(node, s, s.ranked(self.request.second_look)) for node, s in looks]
-        proposals = [(node, s, features) for node, s, features in proposals if len(features)]
-        if not proposals:
-            return
-        ids = [node.id for node, _, _ in proposals]
-        chosen = np.stack([features for _, _, features in proposals])
-        histograms = self.backend.histograms(RowSet.ALL, ids, chosen)
-        for (node, proposal, features), histogram in zip(proposals, histograms, strict=True):
+    def _second_look(self, nodes: list[_Node]) -> None:
+        """All rows decide among the features that the sample proposed."""
+        packing, looks = self.request.everything, self.request.second_look
+        assert packing is not None
+        proposals = [node.proposal for node in nodes if node.proposal is not None]
+        chosen = np.stack([proposal.ranked(looks) for proposal in proposals])
+        histograms = self.backend.histograms(RowSet.ALL, [node.id for node in nodes], chosen)
+        for node, proposal, features, histogram in zip(
+            nodes, proposals, chosen, histograms, strict=True
+        ):
             assert node.everything is not None
             # all rows need no floor on how many of them were sampled
             limits = self.limits(node, min_count=1)
             search = SplitSearch(self.table, features, histogram, node.everything, packing, limits)
-            node.split = search.best(self.request.min_gain)
+            node.proposal, node.split = None, search.best(self.request.min_gain)
             node.sample_left = None if node.split is None else proposal.words_left(node.split)
 
     def _result(self) -> GrownNodes:
@@ -355,7 +362,10 @@ class _Grower:
 
 
 class _Frontier:
-    """Nodes that can be split, and the policy that pops them."""
+    """Nodes that are or may yet be split, and the policy that pops them.
+
+    A node that all rows have not looked at counts with what the sample thinks it would gain.
+    """
 
     def __init__(self, *, best_first: bool) -> None:
         self._best_first = best_first
@@ -363,7 +373,9 @@ class _Frontier:
 
     def push(self, nodes: list[_Node]) -> None:
         for node in nodes:
-            if node.split is not None:
+            if node.proposal is not None:
+                heapq.heappush(self._heap, (-node.proposal.largest_gain, node.id, node))
+            elif node.split is not None:
                 heapq.heappush(self._heap, (-node.split.gain, node.id, node))
 
     def pop(self) -> list[_Node]:

@@ -124,10 +124,13 @@ class SplitSearch:
             self._sides,
         )
 
+    @property
+    def largest_gain(self) -> float:
+        """Of all features; -inf if nothing can be split."""
+        return float(self.gains.max(initial=-np.inf))
+
     def ranked(self, count: int) -> NDArray[np.int64]:
-        """The `count` features of largest gain, largest first; none if nothing can be split."""
-        if not len(self.gains) or self.gains.max() == -np.inf:
-            return np.empty(0, np.int64)
+        """The `count` features of largest gain, largest first."""
         return self.features[np.argsort(-self.gains, kind="stable")[:count]]
 
     def best(self, min_gain: float) -> Split | None:

@@ -13,9 +13,9 @@ each pair of children
    features, takes the sum from the parent's, and searches both for splits;
 3. they meet again, and everybody knows the best split of every feature.
 
-A second look goes through the same steps with all rows and the few features that the
-sample proposed for each child. Sums are integers, so the number of threads changes
-nothing.
+A second look goes through the same steps with all rows of one node and the few features
+that the sample proposed for it, once its turn to be split has come. Sums are integers, so
+the number of threads changes nothing.
 
 What is known of the nodes lies in three arrays with named columns, loops are written
 out, and both looks are one piece of code: every further array, call or copy here would
@@ -53,6 +53,7 @@ _ONE = np.int64(1)
 # columns of the integers of a node
 # (typed: kernels would be compiled anew for every plain number they are called with)
 FEATURE, THRESHOLD, LEFT, RIGHT, DEPTH, SLOT = map(np.int64, range(6))
+_PROPOSED = np.int64(-2)  # in place of a feature: the sample has proposed some, nobody decided
 WORDS, LEFT_WORDS, RANGE = map(np.int64, (6, 10, 14))
 """First of four columns each, two for the sample and two for all rows: packed words of the
 node, packed words of the left side of its split, and the range of `order` that it owns."""
@@ -83,10 +84,11 @@ class Look(NamedTuple):
     units, bits
         Real value of a step of each field, and the bits of the count.
     position, index, offsets, categorical, monotone : (2, n)
-        Features in histogram order, for each of the two nodes under search: the position
-        among those of the sample, the number, the first bin, the kind, the constraint.
+        Features in histogram order, for each of the two nodes under search (all rows look at
+        one): the position among those of the sample, the number, the first bin, the kind, the
+        constraint.
     histograms : (slots, bins, 2)
-        Of each leaf that may be split, or of the two nodes under search; for all threads.
+        Of each leaf that may be split, or of the node under search; for all threads.
     partial : (threads, 2, bins, 2)
         Each thread's part of the two nodes' histograms.
     gains, thresholds, sides : (2, n)
@@ -124,16 +126,18 @@ class Shape(NamedTuple):
 class Nodes(NamedTuple):
     """Everything this thread knows of the nodes, a row each; see the columns above.
 
-    `free` is room for the numbers of histograms not in use.
+    `proposed` holds the positions of the features that the sample proposed; `free` is room for
+    the numbers of histograms not in use.
     """
 
     integers: Any
     reals: Any
     goes_left: Any
+    proposed: Any
     free: Any
 
 
-def make_nodes(n_leaves: int, root: NDArray[np.int64]) -> Nodes:
+def make_nodes(n_leaves: int, look: int, root: NDArray[np.int64]) -> Nodes:
     """Arrays for the nodes of a tree; a node without a split has feature -1.
 
     `root` holds the packed words of the root, of the sample and of all rows.
@@ -144,7 +148,8 @@ def make_nodes(n_leaves: int, root: NDArray[np.int64]) -> Nodes:
     integers[0, WORDS : WORDS + 4] = root
     reals = np.zeros((n, N_REALS))
     reals[:, LOW], reals[:, HIGH] = -np.inf, np.inf
-    return Nodes(integers, reals, np.zeros((n, TABLE), np.uint8), np.arange(n_leaves))
+    goes_left, proposed = np.zeros((n, TABLE), np.uint8), np.empty((n, look), np.int64)
+    return Nodes(integers, reals, goes_left, proposed, np.arange(n_leaves))
 
 
 # --- one node -----------------------------------------------------------------------------------
@@ -165,10 +170,12 @@ def _best(gains: Any) -> Any:
 
 
 @inlined
-def _propose(sample: Any, look: Any, which: Any) -> None:
-    """Propose the features in which the sample found the largest gains, largest first."""
-    gains, chosen = sample.gains[which], look.position[which]
-    look.offsets[which, 0] = 0
+def _propose(nodes: Any, node: Any, gains: Any) -> None:
+    """Note the features in which the sample found the largest gains, largest first."""
+    chosen, largest = nodes.proposed[node], gains[_best(gains)]
+    if largest == -np.inf:
+        return
+    nodes.integers[node, FEATURE], nodes.reals[node, GAIN] = _PROPOSED, largest
     for k in range(chosen.shape[0]):
         best: Any = np.int64(-1)
         for j in range(gains.shape[0]):
@@ -177,17 +184,27 @@ def _propose(sample: Any, look: Any, which: Any) -> None:
                 taken = taken or chosen[i] == j
             if not taken and (best < 0 or gains[j] > gains[best]):
                 best = j
-        size = sample.offsets[which, best + 1] - sample.offsets[which, best]
-        chosen[k], look.index[which, k] = best, sample.index[which, best]
-        look.offsets[which, k + 1] = look.offsets[which, k] + size
-        look.categorical[which, k] = sample.categorical[which, best]
-        look.monotone[which, k] = sample.monotone[which, best]
+        chosen[k] = best
+
+
+@inlined
+def _turn_to(look: Any, sample: Any, proposed: Any) -> None:
+    """Let a look see the proposed features."""
+    look.offsets[0, 0] = 0
+    for k in range(proposed.shape[0]):
+        j = proposed[k]
+        size = sample.offsets[0, j + 1] - sample.offsets[0, j]
+        look.position[0, k], look.index[0, k] = j, sample.index[0, j]
+        look.offsets[0, k + 1] = look.offsets[0, k] + size
+        look.categorical[0, k] = sample.categorical[0, j]
+        look.monotone[0, k] = sample.monotone[0, j]
 
 
 @inlined
 def _take_split(nodes: Any, node: Any, looks: Any, which: Any, limits: Any, shape: Any) -> None:
     """Note the best split found, if it gains enough."""
     look, own = looks[shape.last], nodes.integers[node]
+    own[FEATURE] = -1
     j = _best(look.gains[which])
     gain, threshold, side = look.gains[which, j], look.thresholds[which, j], look.sides[which, j]
     total = own[WORDS + 2 * shape.last : WORDS + 2 * shape.last + 2]
@@ -271,10 +288,10 @@ def _make_children(nodes: Any, node: Any, first: Any) -> None:
 
 @inlined
 def _next_node(nodes: Any, n_nodes: Any, best_first: Any) -> Any:
-    """The node to split next, or -1: largest gain first, or in order of number."""
+    """The node whose turn is next, or -1: largest gain first, or in order of number."""
     best: Any = np.int64(-1)
     for node in range(n_nodes):
-        if nodes.integers[node, FEATURE] < 0 or nodes.integers[node, LEFT] >= 0:
+        if nodes.integers[node, FEATURE] == -1 or nodes.integers[node, LEFT] >= 0:
             continue
         if best < 0 or (best_first and nodes.reals[node, GAIN] > nodes.reals[best, GAIN]):
             best = node
@@ -359,52 +376,56 @@ def grow(team: Any, looks: Any, shape: Any, limits: Any, nodes: Any) -> Any:
     n_free = np.int64(nodes.free.shape[0] - 1)
     n_nodes, n_leaves, meeting = np.int64(1), np.int64(1), np.int64(0)
     nodes.integers[0, SLOT] = nodes.free[n_free]
-    for number in range(last + 1):
-        nodes.integers[0, RANGE + 2 * number + 1] = looks[number].order.shape[0]
-    # the nodes under search: the root, then pairs from `first` on, of which `small` has fewer rows
+    for one in range(last + 1):
+        nodes.integers[0, RANGE + 2 * one + 1] = looks[one].order.shape[0]
+    # nodes under search: the root, a pair of which `small` has fewer rows, or one at its turn
     first, n_searched, small = np.int64(0), np.int64(1), np.int64(0)
     go = _pair_of_flags()
     go[0], go[1] = True, False
     while True:
+        number = np.int64(-1)
         if go[0] or go[1]:
+            number = np.int64(0)
             if n_searched == 2:
                 n_free -= 1
                 nodes.integers[first + small, SLOT] = nodes.free[n_free]
-            for number in range(last + 1):
-                look = looks[number]
-                for which in range(n_searched):
-                    if number == 1:
-                        gains = sample.gains[which]
-                        go[which] = go[which] and gains[_best(gains)] > -np.inf
-                        if go[which]:
-                            _propose(sample, look, which)
-                    if go[which] if number == 1 else which == small:
-                        _collect(look, nodes, first, which, team.thread, number)
-                meet(team.counter, team.n_threads, meeting + 1)
-                for step in range(n_searched):
-                    child = small if step == 0 else _ONE - small
-                    if number == 0 or go[child]:
-                        rest = step == 1 and number == 0
-                        taken_from = nodes.integers[first + small, SLOT] if rest else -_ONE
-                        on, own_limits = go[child], limits[number]
-                        _search(team, look, nodes, first, child, taken_from, on, number, own_limits)
-                meet(team.counter, team.n_threads, meeting + 2)
-                meeting += 2
+        else:
             for which in range(n_searched):
-                if go[which]:
+                own = nodes.integers[first + which]
+                if own[FEATURE] == -1 and own[SLOT] >= 0:
+                    nodes.free[n_free], own[SLOT] = own[SLOT], -1
+                    n_free += 1
+            node = _next_node(nodes, n_nodes, shape.best_first)
+            if node < 0 or n_leaves == shape.max_leaves:
+                return n_nodes
+            if nodes.integers[node, FEATURE] == _PROPOSED:
+                number, first, n_searched, small = _ONE, node, _ONE, np.int64(0)
+                go[0] = True
+                _turn_to(decider, sample, nodes.proposed[node])
+        if number >= 0:
+            look = looks[number]
+            for which in range(n_searched):
+                if number == 1 or which == small:
+                    _collect(look, nodes, first, which, team.thread, number)
+            meet(team.counter, team.n_threads, meeting + 1)
+            for step in range(n_searched):
+                child = small if step == 0 else _ONE - small
+                taken_from = nodes.integers[first + small, SLOT] if step == 1 else -_ONE
+                on, own_limits = go[child], limits[number]
+                _search(team, look, nodes, first, child, taken_from, on, number, own_limits)
+            meet(team.counter, team.n_threads, meeting + 2)
+            meeting += 2
+            for which in range(n_searched):
+                if go[which] and number < last:
+                    _propose(nodes, first + which, sample.gains[which])
+                elif go[which]:
                     _bound(limits[last], nodes, first + which)
                     _take_split(nodes, first + which, looks, which, limits[last], shape)
-        for node in range(first, first + n_searched):
-            own = nodes.integers[node]
-            if own[FEATURE] < 0 and own[SLOT] >= 0:
-                nodes.free[n_free] = own[SLOT]
-                n_free += 1
-        node = _next_node(nodes, n_nodes, shape.best_first)
-        if node < 0 or n_leaves == shape.max_leaves:
-            return n_nodes
+            go[0] = go[1] = False
+            continue
         _make_children(nodes, node, n_nodes)
-        for number in range(last + 1):
-            _partition(nodes, node, looks[number], number)
+        for one in range(last + 1):
+            _partition(nodes, node, looks[one], one)
         first, n_searched = n_nodes, np.int64(2)
         n_nodes += 2
         n_leaves += 1

@@ -59,10 +59,10 @@ def grow_nodes(
     look = min(request.second_look, len(sizes)) * last
     rooms = (
         _Room(arena, "sample", sizes, leaves, n_threads),
-        _Room(arena, "all", np.sort(sizes)[::-1][:look], 2, n_threads),
+        _Room(arena, "all", np.sort(sizes)[::-1][:look], 1, n_threads),
     )
     root = np.concatenate([sample.total, rows.total if last else np.zeros(2, PACKED)])
-    nodes = [grow.make_nodes(leaves, root) for _ in range(n_threads)]
+    nodes = [grow.make_nodes(leaves, look, root) for _ in range(n_threads)]
     counter = np.zeros(1, np.int64)
     leaf = arena.take("leaf", (len(rows.words),), number_dtype(2 * leaves - 1)) if last else None
     shape = grow.Shape(
