@@ -197,9 +197,15 @@ class CPUBackend:
         return summary
 
     def _draw(self, rule: DrawRule) -> DrawSummary:
-        parts = self._threads.run(lambda a, b: self._draw_slice(rule, a, b), self.n_rows)
-        self._drawn = np.concatenate([rows for rows, _ in parts])
-        self._weights = np.concatenate([weights for _, weights in parts])
+        n, take = self.n_rows, self._arena.take
+        rows, weights = take("slices of rows", (n,), ROW), take("slices of weights", (n,), WEIGHT)
+        parts = self._threads.run(
+            lambda a, b: self._draw_slice(rule, a, b, rows[a:b], weights[a:b]), n
+        )
+        drawn = (sum(len(part) for part, _ in parts),)
+        self._drawn, self._weights = take("drawn", drawn, ROW), take("weights", drawn, WEIGHT)
+        np.concatenate([part for part, _ in parts], out=self._drawn)
+        np.concatenate([part for _, part in parts], out=self._weights)
         return self._summarise_draw()
 
     def _draw_all(self) -> DrawSummary:
@@ -212,16 +218,21 @@ class CPUBackend:
         )
 
     def _draw_slice(
-        self, rule: DrawRule, start: int, stop: int
+        self,
+        rule: DrawRule,
+        start: int,
+        stop: int,
+        rows: NDArray[np.uint32],
+        weights: NDArray[np.float64],
     ) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
+        """Rows drawn from a slice and their weights; `rows` and `weights` are room for all."""
         scores, first = self._row_scores[start:stop], self.rows.offset + start
-        rows, weights = np.empty(stop - start, ROW), np.empty(stop - start, WEIGHT)
         if isinstance(rule, Poisson) and rule.block == 0:
             n = sampling.draw_poisson(scores, rule.mu[0], rule.key, first, start, rows, weights)
-            return rows[:n].copy(), weights[:n].copy()
+            return rows[:n], weights[:n]
         if isinstance(rule, (Smallest, TopAndRest)):
             n = sampling.draw_ranked(scores, first, start, *_ranked(rule), rows, weights)
-            return rows[:n].copy(), weights[:n].copy()
+            return rows[:n], weights[:n]
         weights = rule.weights(scores, self._ids(start, stop))
         drawn = np.flatnonzero(weights > 0)
         return (drawn + start).astype(ROW), weights[drawn]
@@ -232,6 +243,7 @@ class CPUBackend:
             lambda a, b: sampling.draw_range(self._g, self._h, rows[a:b], w[a:b]), len(rows)
         )
         certain, max_weight, max_gradient, max_hessian = zip(*parts, strict=True)
+        squares = self._arena.take("squares", w.shape, WEIGHT)
         return DrawSummary(
             n_rows=len(rows),
             n_certain=int(sum(certain)),
@@ -239,7 +251,7 @@ class CPUBackend:
             max_gradient=float(max(max_gradient)),
             max_hessian=float(max(max_hessian)),
             sum_weight=float(w.sum()),
-            sum_weight_squared=float((w * w).sum()),
+            sum_weight_squared=float(np.square(w, out=squares).sum()),
         )
 
     # --- trees ----------------------------------------------------------------------------------
