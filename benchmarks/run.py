@@ -67,7 +67,7 @@ def times_to_quality(case: Case, data: Data, everyone: list[Contender], rounds: 
         name: statistics.median(values) if None not in values else None  # type: ignore[type-var]
         for name, values in results.items()
     }
-    return {"target": target, "seconds": medians}
+    return {"target": target, "rounds": rounds, "seconds": medians}
 
 
 def _best_loss(contender: Contender, prepared: Any, case: Case) -> float:

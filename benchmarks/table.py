@@ -66,7 +66,10 @@ def _quality(name: str, quality: dict[str, Any]) -> str:
         ]
         for who, spent in seconds.items()
     ]
-    title = f"## {name}: seconds to LightGBM's best test log loss, {quality['target']:.5f}\n\n"
+    rounds = quality.get("rounds", 1)
+    times = "one round" if rounds == 1 else f"{rounds} rounds"
+    target = f"LightGBM's best test log loss, {quality['target']:.5f}, {times}"
+    title = f"## {name}: seconds to {target}\n\n"
     return title + rows_of(["", "time", "times faster"], rows)
 
 
