@@ -1,4 +1,4 @@
-"""Leaves by masks: the same as by walking, also in trees of more leaves than a mask has bits."""
+"""Leaves by masks: the same as by walking, also where planes have no room for all leaves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mvsboost.objectives import Squared
 @pytest.fixture(scope="module")
 def table():
     rng = np.random.default_rng(0)
-    n = 1500
+    n = 3000
     columns = {
         "a": np.where(rng.random(n) < 0.1, np.nan, rng.normal(size=n)),
         "b": rng.normal(size=n),
@@ -28,7 +28,7 @@ def table():
     return Dataset.from_data(columns, y + 0.1 * rng.normal(size=n))
 
 
-@pytest.mark.parametrize("max_leaves", [2, 31, 32, 33, 64, 65, 150])
+@pytest.mark.parametrize("max_leaves", [2, 31, 32, 33, 65, 256, 257, 350])
 def test_leaves_by_masks_are_leaves_by_walking(table, max_leaves, make_config):
     config = make_config(Squared(), max_leaves=max_leaves, min_samples_leaf=2, n_estimators=2)
     trees = [trees[0] for trees in train(table, config).model.iterations]
@@ -42,7 +42,7 @@ def test_leaves_by_masks_are_leaves_by_walking(table, max_leaves, make_config):
 
 
 def test_a_test_is_made_once_for_every_plane_with_leaves_to_its_left(table, make_config):
-    for max_leaves in (8, 9, 64, 100):
+    for max_leaves in (8, 9, 256, 300):
         config = make_config(Squared(), max_leaves=max_leaves, min_samples_leaf=2)
         tests = LeafFinder(train(table, config).model.iterations[0][0]).tests
         n_exits = min(max_leaves, MASKED_SPLITS + 1)

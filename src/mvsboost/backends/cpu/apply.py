@@ -9,7 +9,7 @@ to its left, mostly one: the inner loop compares a column's bytes with one numbe
 and clears bits in a plane's bytes, so a vector instruction serves 32 rows. A walk
 would wait for a byte before it knows which to ask for next.
 
-There is room for 64 leaves. Of a larger tree the first 63 splits are tested so,
+There is room for 256 leaves. Of a larger tree the first 255 splits are tested so,
 and the few below them are walked.
 """
 
@@ -25,13 +25,13 @@ from mvsboost.backends.protocol import TreeArrays
 from mvsboost.dtypes import BIN
 from mvsboost.jit import kernel
 
-MASKED_SPLITS = 63
-"""Splits that planes of 64 leaves have room for."""
+MASKED_SPLITS = 255
+"""Splits that planes of 256 leaves have room for."""
 
-_BLOCK = 4096  # rows whose planes stay in the first-level cache
-_PLANES = 8
+_BLOCK = 4096  # rows that are worked on at a time, unless their planes are many
+_ROOM = 32_768  # bytes of planes that stay in the first-level cache
 _ALL = np.uint8(0xFF)
-_planes, _words = stack_array(np.uint8, _PLANES, _BLOCK), stack_array(np.uint32, _BLOCK)
+_planes, _words = stack_array(np.uint8, _ROOM), stack_array(np.uint32, _BLOCK)
 _whole_numbers = stack_array(np.int64, _BLOCK)
 _LOWER, _LOWER_OR_MISSING, _SET, _TABLE = 0, 1, 2, 3
 _TWO, _ONE = np.uint64(2), np.uint64(1)
@@ -98,13 +98,13 @@ class LeafFinder:
 
 def make_tests(tree: TreeArrays, table: NDArray[np.uint8]) -> Tests:
     """The first splits of a tree, whose bins that go left are marked in `table`."""
-    exits, left_out = _number_leaves(tree.left, tree.right)
-    by_feature = sorted(left_out, key=tree.feature.tolist().__getitem__)
+    exits, lefts = _number_leaves(tree.left, tree.right)
+    by_feature = sorted(lefts, key=tree.feature.tolist().__getitem__)
     touched = [
-        (tested, plane, cleared)
+        (tested, plane, ((1 << stop) - (1 << start)) >> 8 * plane & 0xFF)
         for tested in by_feature  # a column stays in the cache for all of its tests
-        for plane in range(_PLANES)
-        if (cleared := (left_out[tested] >> 8 * plane) & 0xFF)
+        for start, stop in [lefts[tested]]
+        for plane in range(start // 8, (stop + 7) // 8)
     ]
     node, plane, out = np.array(touched, np.int64).reshape(-1, 3).T
     remaining = (0xFF - out).astype(np.uint8)
@@ -129,23 +129,22 @@ def make_tests(tree: TreeArrays, table: NDArray[np.uint8]) -> Tests:
 
 def _number_leaves(
     left: NDArray[np.int32], right: NDArray[np.int32]
-) -> tuple[list[int], dict[int, int]]:
-    """Nodes where tests end, from left to right; for each tested node the mask of its lefts."""
+) -> tuple[list[int], dict[int, tuple[int, int]]]:
+    """Nodes where tests end, from left to right; the range of those left of each tested node."""
     n = 2 * MASKED_SPLITS + 1
     lefts, rights = left[:n].tolist(), right[:n].tolist()
     tested = [node for node, child in enumerate(lefts) if 0 <= child < n]
-    ends, first, left_out = [1] * len(lefts), [0] * len(lefts), {}
+    ends, first, ranges = [1] * len(lefts), [0] * len(lefts), {}
     for node in reversed(tested):  # children come after their parents
         ends[node] = ends[lefts[node]] + ends[rights[node]]
     exits = [0] * ends[0]
     for node in tested:
-        size = ends[lefts[node]]
-        first[lefts[node]], first[rights[node]] = first[node], first[node] + size
-        left_out[node] = ((1 << size) - 1) << first[node]
+        ranges[node] = start, stop = first[node], first[node] + ends[lefts[node]]
+        first[lefts[node]], first[rights[node]] = start, stop
         for child in (lefts[node], rights[node]):
             if ends[child] == 1:
                 exits[first[child]] = child
-    return exits, left_out
+    return exits, ranges
 
 
 @kernel
@@ -165,16 +164,17 @@ def find_leaves(
     Its number from the left; of a deep tree, its node.
     """
     planes, words = _planes(), _words()
-    n_planes = 4 if tests.exits.shape[0] <= 32 else _PLANES
+    n_words = (tests.exits.shape[0] + 31) // 32  # of four planes each
+    size = min(_BLOCK, _ROOM // (4 * n_words))
     deep = left.shape[0] > 2 * MASKED_SPLITS + 1
-    for block in range(start, stop, _BLOCK):
-        n = min(_BLOCK, stop - block)
-        for p in range(n_planes):
-            for i in range(n):
-                planes[p, i] = _ALL
+    for block in range(start, stop, size):
+        n = min(size, stop - block)
+        for i in range(4 * n_words * size):
+            planes[i] = _ALL
         n_tables = 0
         for j in range(tests.feature.shape[0]):
-            column, plane = columns[tests.feature[j], block : block + n], planes[tests.plane[j]]
+            column = columns[tests.feature[j], block : block + n]
+            plane = planes[tests.plane[j] * size : tests.plane[j] * size + n]
             threshold, missing, remaining = tests.threshold[j], tests.missing[j], tests.remaining[j]
             if tests.kind[j] == _LOWER:
                 for i in range(n):
@@ -194,13 +194,9 @@ def find_leaves(
                 for i in range(n):
                     plane[i] &= by_bin[column[i]]
         out = leaf[block : block + n]
-        for half in range(n_planes // 4 - 1, -1, -1):
-            a, b, c, d = (
-                planes[4 * half],
-                planes[4 * half + 1],
-                planes[4 * half + 2],
-                planes[4 * half + 3],
-            )
+        for word in range(n_words - 1, -1, -1):
+            a = planes[4 * word * size :]
+            b, c, d = a[size:], a[2 * size :], a[3 * size :]
             for i in range(n):
                 words[i] = (
                     np.uint32(a[i])
@@ -208,12 +204,12 @@ def find_leaves(
                     | np.uint32(c[i]) << np.uint32(16)
                     | np.uint32(d[i]) << np.uint32(24)
                 )
-            if half == n_planes // 4 - 1:  # the upper half of the leaves, if there is one
+            if word == n_words - 1:
                 for i in range(n):
-                    out[i] = np.uint32(32 * half) + lowest_bit(words[i])
-            else:
+                    out[i] = np.uint32(32 * word) + lowest_bit(words[i])
+            else:  # of leaves that remain the lowest counts
                 for i in range(n):
-                    number = lowest_bit(words[i])
+                    number = np.uint32(32 * word) + lowest_bit(words[i])
                     out[i] = number if words[i] != 0 else out[i]
         if deep:
             for i in range(n):
