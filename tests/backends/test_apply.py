@@ -28,7 +28,10 @@ def table():
     return Dataset.from_data(columns, y + 0.1 * rng.normal(size=n))
 
 
-@pytest.mark.parametrize("max_leaves", [2, 31, 32, 33, 65, 256, 257, 350])
+@pytest.mark.parametrize(
+    "max_leaves",
+    [2, 31, 32, 33, 65, *(pytest.param(n, marks=pytest.mark.large) for n in (256, 257, 350))],
+)
 def test_leaves_by_masks_are_leaves_by_walking(table, max_leaves, make_config):
     config = make_config(Squared(), max_leaves=max_leaves, min_samples_leaf=2, n_estimators=2)
     trees = [trees[0] for trees in train(table, config).model.iterations]
@@ -41,6 +44,7 @@ def test_leaves_by_masks_are_leaves_by_walking(table, max_leaves, make_config):
             assert np.array_equal(ours.scores(), reference.scores())
 
 
+@pytest.mark.large
 def test_a_test_is_made_once_for_every_plane_with_leaves_to_its_left(table, make_config):
     for max_leaves in (8, 9, 256, 300):
         config = make_config(Squared(), max_leaves=max_leaves, min_samples_leaf=2)

@@ -30,7 +30,7 @@ def _no_prefetch(array: Any, position: Any) -> None:
 
 
 def _plain_lowest_bit(word: Any) -> Any:
-    return (int(word) & -int(word)).bit_length() - 1
+    return np.uint32((int(word) & -int(word)).bit_length() - 1) if word else np.uint32(32)
 
 
 @intrinsic
@@ -72,7 +72,7 @@ def _prefetch(_context: Any, array: Any, position: Any) -> Any:
 @intrinsic
 def _count_trailing_zeros(_context: Any, word: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        i32, zero_is_undefined = ir.IntType(32), ir.Constant(ir.IntType(1), 1)
+        i32, zero_is_undefined = ir.IntType(32), ir.Constant(ir.IntType(1), 0)
         kind = ir.FunctionType(i32, [i32, ir.IntType(1)])
         function = builder.module.declare_intrinsic("llvm.cttz", [i32], kind)
         return builder.call(function, [arguments[0], zero_is_undefined])
@@ -88,7 +88,7 @@ prefetch: Any = _no_prefetch if _PLAIN else _prefetch
 
 
 lowest_bit: Any = _plain_lowest_bit if _PLAIN else _count_trailing_zeros
-"""``lowest_bit(word)``: position of the lowest bit set in a uint32 other than 0."""
+"""``lowest_bit(word)``: position of the lowest bit set in a uint32; 32 where there is none."""
 
 
 def stack_array(dtype: Any, *shape: int) -> Any:
