@@ -226,6 +226,9 @@ VERBS: dict[str, Callable[[Backend, Any, Any], Any]] = {
         for rows in RowSet
     ],
     "histograms by node": lambda b, t, o: by_node(b),
+    "histograms of all features out of order": lambda b, t, o: [
+        mvs_draw(b).histograms(rows, [0], np.array([3, 0, 2, 1])) for rows in RowSet
+    ],
     "partition of the sample": lambda b, t, o: partitioned(b, RowSet.SAMPLE),
     "partition of all rows": lambda b, t, o: partitioned(b, RowSet.ALL),
     "leaf_sums": lambda b, t, o: [

@@ -242,7 +242,7 @@ def test_subtracted_histograms_equal_direct_ones(params, draw, make_rows, monkey
         assert np.array_equal(histogram, np.concatenate(direct))
 
 
-@pytest.mark.parametrize("second_look", [0, 1, 3])
+@pytest.mark.parametrize("second_look", [0, 1, 3, 4])
 @pytest.mark.parametrize("draw", [None, some_rows(0.3)], ids=["all rows", "sample"])
 @pytest.mark.parametrize("params", [PARAMS, LEVELS, replace(LEVELS, max_depth=None)])
 @pytest.mark.parametrize("monotone", [(0, 0, 0, 0), (0, 1, 0, -1)])

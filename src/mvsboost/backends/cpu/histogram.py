@@ -39,7 +39,9 @@ def _add_rows(
     """Add the rows named in `order` to a histogram of shape (total bins, 2)."""
     flat, all_bins = histogram.reshape(-1), bins.reshape(-1)
     n_rows, n_features, width = order.shape[0], features.shape[0], np.uint64(bins.shape[1])
-    every = n_features == bins.shape[1]  # then features need not be looked up, a sixth less work
+    every = n_features == bins.shape[1]  # in order: then they need not be looked up, a sixth less
+    for f in range(n_features):
+        every = every and features[f] == f
     for j in range(n_rows):
         soon = np.uint64(order[min(j + AHEAD, n_rows - 1)])
         prefetch(all_bins, soon * width)
