@@ -34,7 +34,7 @@ _ALL = np.uint8(0xFF)
 _planes, _words = stack_array(np.uint8, _ROOM), stack_array(np.uint32, _BLOCK)
 _whole_numbers = stack_array(np.int64, _BLOCK)
 _LOWER, _LOWER_OR_MISSING, _SET, _TABLE = 0, 1, 2, 3
-_TWO, _ONE = np.uint64(2), np.uint64(1)
+_TWO = np.uint64(2)
 
 
 class Tests(NamedTuple):
@@ -50,8 +50,9 @@ class Tests(NamedTuple):
         Rows with one of these bins pass, where a column has at most 32.
     remaining : uint8 array
         Leaves of the plane that a row which fails may still be in.
-    tables : uint8 array of shape (n_categorical_tests, 256)
-        Leaves of the plane that a row may still be in, by its bin.
+    tables : uint8 array of shape (n, 256)
+        Leaves of the plane that a row may still be in, by its bin, for each of the n tests of
+        categories in columns of more bins.
     exits : int64 array
         Node that each bit stands for.
     """

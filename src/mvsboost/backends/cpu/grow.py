@@ -83,16 +83,15 @@ class Look(NamedTuple):
         The rows of this thread; nodes own ranges of it.
     units, bits
         Real value of a step of each field, and the bits of the count.
-    position, index, offsets, categorical, monotone : (2, n)
-        Features in histogram order, for each of the two nodes under search (all rows look at
-        one): the position among those of the sample, the number, the first bin, the kind, the
-        constraint.
+    position, index, offsets, categorical, monotone : (n,)
+        Features in histogram order: the position among those of the sample, the number, the
+        first bin, the kind, the constraint.
     histograms : (slots, bins, 2)
         Of each leaf that may be split, or of the node under search; for all threads.
-    partial : (threads, 2, bins, 2)
-        Each thread's part of the two nodes' histograms.
+    partial : (threads, bins, 2)
+        Each thread's part of the histogram of the one node whose rows are counted.
     gains, thresholds, sides : (2, n)
-        Best split of each feature of the two nodes; for all threads.
+        Best split of each feature of up to two nodes; for all threads.
     """
 
     bins: Any
@@ -190,14 +189,18 @@ def _propose(nodes: Any, node: Any, gains: Any) -> None:
 @inlined
 def _turn_to(look: Any, sample: Any, proposed: Any) -> None:
     """Let a look see the proposed features."""
-    look.offsets[0, 0] = 0
+    look.offsets[0] = 0
     for k in range(proposed.shape[0]):
         j = proposed[k]
-        size = sample.offsets[0, j + 1] - sample.offsets[0, j]
-        look.position[0, k], look.index[0, k] = j, sample.index[0, j]
-        look.offsets[0, k + 1] = look.offsets[0, k] + size
-        look.categorical[0, k] = sample.categorical[0, j]
-        look.monotone[0, k] = sample.monotone[0, j]
+        look.position[k], look.index[k] = j, sample.index[j]
+        look.offsets[k + 1] = look.offsets[k] + sample.offsets[j + 1] - sample.offsets[j]
+        look.categorical[k], look.monotone[k] = sample.categorical[j], sample.monotone[j]
+
+
+@inlined
+def _slot(own: Any, number: Any) -> Any:
+    """Where a look keeps the histogram of a node; all rows have room for the one under search."""
+    return own[SLOT] if number == 0 else np.int64(0)
 
 
 @inlined
@@ -210,21 +213,21 @@ def _take_split(nodes: Any, node: Any, looks: Any, which: Any, limits: Any, shap
     total = own[WORDS + 2 * shape.last : WORDS + 2 * shape.last + 2]
     if not gain > max(shape.min_gain, smallest_gain(total, look.units, look.bits, limits)):
         return
-    start, stop = look.offsets[which, j], look.offsets[which, j + 1]
-    table, categorical = nodes.goes_left[node], look.categorical[which, j]
-    own[FEATURE], own[THRESHOLD] = look.index[which, j], -1 if categorical else threshold
+    start, stop = look.offsets[j], look.offsets[j + 1]
+    table, categorical = nodes.goes_left[node], look.categorical[j]
+    own[FEATURE], own[THRESHOLD] = look.index[j], -1 if categorical else threshold
     nodes.reals[node, GAIN] = gain
     for b in range(TABLE):
         table[b] = 1 if b <= threshold and not categorical else 0
     if categorical:
-        part = look.histograms[which if shape.last == 1 else own[SLOT], start:stop]
+        part = look.histograms[_slot(own, shape.last), start:stop]
         category_set_inlined(part, total, look.units, look.bits, threshold, side, table)
     else:
         table[stop - start - 1] = side
     for number in range(shape.last + 1):
         rows, first, second = looks[number], np.int64(0), np.int64(0)
-        histogram = rows.histograms[which if number == 1 else own[SLOT]]
-        offset = start if number == 1 else rows.offsets[which, look.position[which, j]]
+        histogram = rows.histograms[_slot(own, number)]
+        offset = start if number == 1 else rows.offsets[look.position[j]]
         for b in range(stop - start):
             if table[b] == 1:
                 first += histogram[offset + b, 0]
@@ -258,9 +261,9 @@ def _bound_children(
 ) -> None:
     """Monotone constraints: the middle of the two values parts the children."""
     own, sign = nodes.integers[node], np.int64(0)
-    for j in range(sample.index.shape[1]):
-        if sample.index[0, j] == own[FEATURE]:
-            sign = np.int64(sample.monotone[0, j])
+    for j in range(sample.index.shape[0]):
+        if sample.index[j] == own[FEATURE]:
+            sign = np.int64(sample.monotone[j])
     if sign == 0:
         return
     _bound(limits, nodes, node)
@@ -302,11 +305,10 @@ def _next_node(nodes: Any, n_nodes: Any, best_first: Any) -> Any:
 
 
 @inlined
-def _collect(look: Any, nodes: Any, first: Any, which: Any, thread: Any, number: Any) -> None:
+def _collect(look: Any, own: Any, thread: Any, number: Any) -> None:
     """Add this thread's rows of a node to its part of the histogram."""
-    own, mine = nodes.integers[first + which], look.partial[thread, which]
+    mine, index, offsets = look.partial[thread], look.index, look.offsets
     order = look.order[own[RANGE + 2 * number] : own[RANGE + 2 * number + 1]]
-    index, offsets = look.index[which], look.offsets[which]
     for b in range(offsets[index.shape[0]]):
         mine[b, 0] = mine[b, 1] = 0
     if number == 0:
@@ -332,11 +334,10 @@ def _search(
     It is the sum of all threads' parts, or, where the node has its parent's histogram, that
     less its sibling's, which lies in the slot `taken_from`.
     """
-    n_features, own = look.index.shape[1], nodes.integers[first + which]
+    n_features, own = look.index.shape[0], nodes.integers[first + which]
     start = n_features * team.thread // team.n_threads
     stop = n_features * (team.thread + 1) // team.n_threads
-    offsets = look.offsets[which]
-    histogram = look.histograms[own[SLOT] if number == 0 else which]
+    offsets, histogram = look.offsets, look.histograms[_slot(own, number)]
     bins = histogram[offsets[start] : offsets[stop]].reshape(-1)
     if taken_from >= 0:
         sibling = look.histograms[taken_from, offsets[start] : offsets[stop]].reshape(-1)
@@ -344,7 +345,7 @@ def _search(
             bins[b] -= sibling[b]
     else:
         for thread in range(team.n_threads):
-            part = look.partial[thread, which, offsets[start] : offsets[stop]].reshape(-1)
+            part = look.partial[thread, offsets[start] : offsets[stop]].reshape(-1)
             for b in range(bins.shape[0]):
                 bins[b] = part[b] + (bins[b] if thread > 0 else 0)
     if go:
@@ -352,8 +353,8 @@ def _search(
         best_splits_inlined(
             histogram,
             offsets,
-            look.categorical[which],
-            look.monotone[which],
+            look.categorical,
+            look.monotone,
             start,
             stop,
             own[WORDS + 2 * number : WORDS + 2 * number + 2],
@@ -404,9 +405,7 @@ def grow(team: Any, looks: Any, shape: Any, limits: Any, nodes: Any) -> Any:
                 _turn_to(decider, sample, nodes.proposed[node])
         if number >= 0:
             look = looks[number]
-            for which in range(n_searched):
-                if number == 1 or which == small:
-                    _collect(look, nodes, first, which, team.thread, number)
+            _collect(look, nodes.integers[first + small], team.thread, number)
             meet(team.counter, team.n_threads, meeting + 1)
             for step in range(n_searched):
                 child = small if step == 0 else _ONE - small
@@ -419,7 +418,6 @@ def grow(team: Any, looks: Any, shape: Any, limits: Any, nodes: Any) -> Any:
                 if go[which] and number < last:
                     _propose(nodes, first + which, sample.gains[which])
                 elif go[which]:
-                    _bound(limits[last], nodes, first + which)
                     _take_split(nodes, first + which, looks, which, limits[last], shape)
             go[0] = go[1] = False
             continue

@@ -98,7 +98,7 @@ class _Room:
         n = self.n = len(sizes)
         bins = int(sizes.sum())
         self.histograms = arena.take(f"histograms {name}", (slots, bins, 2), PACKED)
-        self.partial = arena.take(f"partial {name}", (n_threads, 2, bins, 2), PACKED)
+        self.partial = arena.take(f"partial {name}", (n_threads, bins, 2), PACKED)
         self.gains = np.empty((2, n))
         self.thresholds, self.sides = np.empty((2, n), np.int64), np.empty((2, n), np.int64)
 
@@ -117,11 +117,11 @@ class _Room:
             scratch=members.scratch[mine],
             units=packing.units(),
             bits=packing.count_bits,
-            position=np.empty((2, n), np.int64),
-            index=np.empty((2, n), np.int64),
-            offsets=np.empty((2, n + 1), np.int64),
-            categorical=np.empty((2, n), np.bool_),
-            monotone=np.empty((2, n), np.int8),
+            position=np.empty(n, np.int64),
+            index=np.empty(n, np.int64),
+            offsets=np.empty(n + 1, np.int64),
+            categorical=np.empty(n, np.bool_),
+            monotone=np.empty(n, np.int8),
             histograms=self.histograms,
             partial=self.partial,
             gains=self.gains,
@@ -131,7 +131,7 @@ class _Room:
 
 
 def _set_features(look: grow.Look, request: TreeRequest, n_bins: NDArray[np.int64]) -> None:
-    """The sample looks at all features, for both nodes."""
+    """The sample looks at all features."""
     look.position[:] = np.arange(len(request.features))
     look.index[:] = request.features
     look.offsets[:] = feature_offsets(n_bins, request.features)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import cached_property
 from itertools import pairwise
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
@@ -58,35 +58,46 @@ class Threads:
         """Results of function(0), function(1), ..., each on a thread of its own, at one time."""
         if n_threads == 1:
             return [function(0)]
-        workers = self._workers[: n_threads - 1]
-        for thread, worker in enumerate(workers, start=1):
-            worker.jobs.put((function, thread))
-        outcomes = [_attempt(function, 0), *(worker.outcomes.get() for worker in workers)]
-        for _, error in outcomes:
-            if error is not None:
-                raise error
-        return [result for result, _ in outcomes]
+        done: SimpleQueue[_Outcome] = SimpleQueue()  # of this call: an interrupted one leaves none
+        for thread, worker in enumerate(self._workers[: n_threads - 1], start=1):
+            worker.jobs.put((function, thread, done))
+        outcomes = [_attempt(function, 0), *(done.get() for _ in range(1, n_threads))]
+        outcomes.sort(key=lambda outcome: outcome.thread)
+        for outcome in outcomes:
+            if outcome.error is not None:
+                raise outcome.error
+        return [outcome.result for outcome in outcomes]
+
+
+class _Outcome(NamedTuple):
+    """What came of a job on one thread."""
+
+    thread: int
+    result: Any = None
+    error: BaseException | None = None
 
 
 class _Worker:
-    """A thread, what it is to do, and what came of it."""
+    """A thread, and what it is to do: a function, its argument, and where to put the outcome."""
 
     def __init__(self) -> None:
-        self.jobs: SimpleQueue[tuple[Callable[[int], Any], int] | None] = SimpleQueue()
-        self.outcomes: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+        self.jobs: SimpleQueue[tuple[Callable[[int], Any], int, SimpleQueue[_Outcome]] | None] = (
+            SimpleQueue()
+        )
         threading.Thread(target=self._work, name="mvsboost", daemon=True).start()
 
     def _work(self) -> None:
         while (job := self.jobs.get()) is not None:
-            self.outcomes.put(_attempt(*job))
-            del job  # it holds the arrays of a fit
+            function, thread, done = job
+            done.put(_attempt(function, thread))
+            del job, function, done  # they hold the arrays of a fit
 
 
-def _attempt(function: Callable[[int], Any], thread: int) -> tuple[Any, BaseException | None]:
+def _attempt(function: Callable[[int], Any], thread: int) -> _Outcome:
     try:
-        return function(thread), None
+        return _Outcome(thread, result=function(thread))
     except BaseException as error:
-        return None, error
+        return _Outcome(thread, error=error)
 
 
 def _dismiss(workers: list[_Worker]) -> None:
