@@ -127,6 +127,9 @@ class RowMean(Metric):
         Not looked at: backends always weight the mean.
     finish : callable
         From the mean to the metric, a square root for instance.
+    kernel : str
+        Name under which a backend may have `function` of raw scores compiled; it gives the
+        same bits, faster.
 
     Examples
     --------
@@ -140,6 +143,7 @@ class RowMean(Metric):
     """
 
     finish: Callable[[float], float] = _as_it_is
+    kernel: str = ""
 
     def rowwise(self, target: FloatArray, scores: FloatArray) -> FloatArray:
         """Loss of each row, (n,), for raw scores of shape (n_outputs, n)."""
@@ -282,6 +286,17 @@ def _make_auc(objective: Objective) -> Metric:
     return Metric("auc", _auc, True, weighted=True, raw=objective.n_outputs == 1)
 
 
+def _make_log_loss(objective: Objective) -> Metric:
+    kernel = "logistic" if objective.n_outputs == 1 else "softmax"
+    return RowMean("log_loss", _log_loss, False, raw=True, kernel=kernel)
+
+
+def _make_loss(objective: Objective) -> Metric:
+    # of the class itself: a subclass may have a loss of its own
+    kernel = vars(type(objective)).get("kernel", "")
+    return RowMean("loss", objective.loss, False, raw=True, kernel=kernel)
+
+
 def _make_pinball(objective: Objective) -> Metric:
     assert objective.leaf_quantile is not None
     return replace(pinball(objective.leaf_quantile), name="pinball")
@@ -295,7 +310,7 @@ _Fits = Callable[[Objective], bool]
 _Make = Callable[[Objective], Metric]
 
 _TABLE: dict[str, tuple[_Fits, _Make]] = {
-    "log_loss": (_gives_probabilities, _constant(RowMean("log_loss", _log_loss, False, raw=True))),
+    "log_loss": (_gives_probabilities, _make_log_loss),
     "auc": (_is_classifier, _make_auc),
     "accuracy": (_is_classifier, _constant(RowMean("accuracy", _hit, True, raw=True))),
     "error": (_is_classifier, _constant(RowMean("error", _miss, False, raw=True))),
@@ -309,10 +324,7 @@ _TABLE: dict[str, tuple[_Fits, _Make]] = {
         lambda objective: _is_regressor(objective) and objective.link.name == "log",
         _constant(RowMean("poisson_deviance", _poisson_deviance, False, raw=True)),
     ),
-    "loss": (
-        lambda objective: objective.has_loss,
-        lambda objective: RowMean("loss", objective.loss, False, raw=True),
-    ),
+    "loss": (lambda objective: objective.has_loss, _make_loss),
 }
 
 METRIC_NAMES: tuple[str, ...] = tuple(_TABLE)

@@ -113,6 +113,10 @@ class RowObjective(Protocol):
 class RowMetric(Protocol):
     """A metric that is a weighted mean over rows."""
 
+    @property
+    def kernel(self) -> str:
+        """Name of the row loss, for backends that have it compiled; may be empty."""
+
     def rowwise(
         self, target: NDArray[np.float64], scores: NDArray[np.float64]
     ) -> NDArray[np.float64]:

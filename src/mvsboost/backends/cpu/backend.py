@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mvsboost.backends.cpu import apply, gradients, histogram, partition, sampling
+from mvsboost.backends.cpu import apply, gradients, histogram, losses, partition, sampling
 from mvsboost.backends.cpu.arena import Arena
 from mvsboost.backends.cpu.compilation import jit_enabled
 from mvsboost.backends.cpu.growing import Members, grow_nodes
@@ -444,8 +444,13 @@ class CPUBackend:
         )
 
     def _losses(self, metric: RowMetric, start: int, stop: int) -> NDArray[np.float64]:
-        losses = metric.rowwise(self.rows.target[start:stop], self._scores[:, start:stop])
-        return losses * self._weight(start, stop)
+        compiled = losses.KERNELS.get(metric.kernel)
+        if compiled is None:
+            rows = metric.rowwise(self.rows.target[start:stop], self._scores[:, start:stop])
+        else:
+            rows = np.empty(stop - start)
+            compiled(self.rows.target, self._scores, start, stop, rows)
+        return rows if self.rows.weight is None else rows * self.rows.weight[start:stop]
 
     def metric_range(self, metric: RowMetric) -> float:
         parts = self._threads.run(

@@ -46,6 +46,12 @@ from mvsboost.backends.cpu.split import (
 from mvsboost.dtypes import TABLE
 from mvsboost.jit import inlined, kernel
 
+SPREAD = 8
+"""Entries between two features in a thread's part of a histogram. Histograms of 256 entries
+lie 4096 bytes apart, and a processor takes addresses that agree in their low 12 bits for the
+same at first: where rows have the same bin in many features, additions would wait for each
+other (three times slower)."""
+
 _pair_of_flags = stack_array(np.bool_, 2)
 _LOW = np.int64(0xFFFFFFFF)
 _ONE = np.int64(1)
@@ -83,12 +89,13 @@ class Look(NamedTuple):
         The rows of this thread; nodes own ranges of it.
     units, bits
         Real value of a step of each field, and the bits of the count.
-    position, index, offsets, categorical, monotone : (n,)
+    position, index, offsets, places, categorical, monotone : (n,)
         Features in histogram order: the position among those of the sample, the number, the
-        first bin, the kind, the constraint.
+        first entry in a histogram and in a thread's part of one, the kind, the constraint.
+        The two of entries have one more for the end.
     histograms : (slots, bins, 2)
         Of each leaf that may be split, or of the node under search; for all threads.
-    partial : (threads, bins, 2)
+    partial : (threads, bins and gaps, 2)
         Each thread's part of the histogram of the one node whose rows are counted.
     gains, thresholds, sides : (2, n)
         Best split of each feature of up to two nodes; for all threads.
@@ -103,6 +110,7 @@ class Look(NamedTuple):
     position: Any
     index: Any
     offsets: Any
+    places: Any
     categorical: Any
     monotone: Any
     histograms: Any
@@ -189,11 +197,12 @@ def _propose(nodes: Any, node: Any, gains: Any) -> None:
 @inlined
 def _turn_to(look: Any, sample: Any, proposed: Any) -> None:
     """Let a look see the proposed features."""
-    look.offsets[0] = 0
+    look.offsets[0] = look.places[0] = 0
     for k in range(proposed.shape[0]):
         j = proposed[k]
         look.position[k], look.index[k] = j, sample.index[j]
         look.offsets[k + 1] = look.offsets[k] + sample.offsets[j + 1] - sample.offsets[j]
+        look.places[k + 1] = look.offsets[k + 1] + (k + 1) * SPREAD
         look.categorical[k], look.monotone[k] = sample.categorical[j], sample.monotone[j]
 
 
@@ -307,14 +316,14 @@ def _next_node(nodes: Any, n_nodes: Any, best_first: Any) -> Any:
 @inlined
 def _collect(look: Any, own: Any, thread: Any, number: Any) -> None:
     """Add this thread's rows of a node to its part of the histogram."""
-    mine, index, offsets = look.partial[thread], look.index, look.offsets
+    mine, index, places = look.partial[thread], look.index, look.places
     order = look.order[own[RANGE + 2 * number] : own[RANGE + 2 * number + 1]]
-    for b in range(offsets[index.shape[0]]):
+    for b in range(places[index.shape[0]]):
         mine[b, 0] = mine[b, 1] = 0
     if number == 0:
-        add_rows_inlined(look.bins, look.words, look.bits, order, index, offsets, mine)
+        add_rows_inlined(look.bins, look.words, look.bits, order, index, places, mine)
     else:
-        add_columns_inlined(look.bins, look.words, look.bits, order, index, offsets, mine)
+        add_columns_inlined(look.bins, look.words, look.bits, order, index, places, mine)
 
 
 @inlined
@@ -338,16 +347,18 @@ def _search(
     start = n_features * team.thread // team.n_threads
     stop = n_features * (team.thread + 1) // team.n_threads
     offsets, histogram = look.offsets, look.histograms[_slot(own, number)]
-    bins = histogram[offsets[start] : offsets[stop]].reshape(-1)
     if taken_from >= 0:
+        bins = histogram[offsets[start] : offsets[stop]].reshape(-1)
         sibling = look.histograms[taken_from, offsets[start] : offsets[stop]].reshape(-1)
         for b in range(bins.shape[0]):
             bins[b] -= sibling[b]
     else:
-        for thread in range(team.n_threads):
-            part = look.partial[thread, offsets[start] : offsets[stop]].reshape(-1)
-            for b in range(bins.shape[0]):
-                bins[b] = part[b] + (bins[b] if thread > 0 else 0)
+        for f in range(start, stop):
+            sums, place = histogram[offsets[f] : offsets[f + 1]].reshape(-1), look.places[f]
+            for thread in range(team.n_threads):
+                part = look.partial[thread, place:].reshape(-1)
+                for b in range(sums.shape[0]):
+                    sums[b] = part[b] + (sums[b] if thread > 0 else 0)
     if go:
         _bound(limits, nodes, first + which)
         best_splits_inlined(

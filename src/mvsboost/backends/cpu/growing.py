@@ -98,7 +98,8 @@ class _Room:
         n = self.n = len(sizes)
         bins = int(sizes.sum())
         self.histograms = arena.take(f"histograms {name}", (slots, bins, 2), PACKED)
-        self.partial = arena.take(f"partial {name}", (n_threads, bins, 2), PACKED)
+        spread = bins + n * grow.SPREAD
+        self.partial = arena.take(f"partial {name}", (n_threads, spread, 2), PACKED)
         self.gains = np.empty((2, n))
         self.thresholds, self.sides = np.empty((2, n), np.int64), np.empty((2, n), np.int64)
 
@@ -120,6 +121,7 @@ class _Room:
             position=np.empty(n, np.int64),
             index=np.empty(n, np.int64),
             offsets=np.empty(n + 1, np.int64),
+            places=np.empty(n + 1, np.int64),
             categorical=np.empty(n, np.bool_),
             monotone=np.empty(n, np.int8),
             histograms=self.histograms,
@@ -135,6 +137,7 @@ def _set_features(look: grow.Look, request: TreeRequest, n_bins: NDArray[np.int6
     look.position[:] = np.arange(len(request.features))
     look.index[:] = request.features
     look.offsets[:] = feature_offsets(n_bins, request.features)
+    look.places[:] = look.offsets + grow.SPREAD * np.arange(len(look.offsets))
     look.categorical[:], look.monotone[:] = request.categorical, request.monotone
 
 
