@@ -23,8 +23,11 @@ def table():
         "a": np.where(rng.random(n) < 0.1, np.nan, rng.normal(size=n)),
         "b": rng.normal(size=n),
         "kind": np.array(list("abcdefghijkl"), object)[rng.integers(0, 12, n)],
+        "place": np.array([f"p{i}" for i in range(60)], object)[rng.integers(0, 60, n)],
+        "street": np.array([f"s{i}" for i in range(40)], object)[rng.integers(0, 40, n)],
     }
     y = np.sin(5 * columns["b"]) + np.nan_to_num(columns["a"]) ** 2 + (columns["kind"] < "e")
+    y += 0.5 * (columns["place"] < "p4") + 0.5 * (columns["street"] < "s2")
     return Dataset.from_data(columns, y + 0.1 * rng.normal(size=n))
 
 
@@ -48,12 +51,17 @@ def test_leaves_by_masks_are_leaves_by_walking(table, max_leaves, make_config):
 def test_a_test_is_made_once_for_every_plane_with_leaves_to_its_left(table, make_config):
     for max_leaves in (8, 9, 256, 300):
         config = make_config(Squared(), max_leaves=max_leaves, min_samples_leaf=2)
-        tests = LeafFinder(train(table, config).model.iterations[0][0]).tests
+        tree = train(table, config).model.iterations[0][0]
+        tests = LeafFinder(tree).tests
         n_exits = min(max_leaves, MASKED_SPLITS + 1)
+        many = np.flatnonzero((tree.threshold < 0) & (tree.missing_bin >= 32) & ~tree.is_leaf)
+        many = many[tree.left[many] <= 2 * MASKED_SPLITS]
         assert len(tests.exits) == len(set(tests.exits)) == n_exits
         assert (tests.remaining < 0xFF).all()
         assert tests.plane.max() <= (n_exits - 1) // 8
-        assert n_exits - 1 <= len(tests.feature) < 2 * n_exits
+        assert n_exits - 1 <= len(tests.feature) + len(many) < 2 * n_exits
+        assert sorted(tests.looked_up) == sorted(set(tree.feature[many]))
+    assert len(many) > len(tests.looked_up) == 2
 
 
 def test_leaves_are_numbered_in_as_few_bytes_as_the_tree_allows():

@@ -9,6 +9,9 @@ to its left, mostly one: the inner loop compares a column's bytes with one numbe
 and clears bits in a plane's bytes, so a vector instruction serves 32 rows. A walk
 would wait for a byte before it knows which to ask for next.
 
+Sets of categories out of many have no such instruction: they are looked up, but all
+sets of a column in one table, which says for each bin what remains of 32 leaves.
+
 There is room for 256 leaves. Of a larger tree the first 255 splits are tested so,
 and the few below them are walked.
 """
@@ -22,7 +25,7 @@ from numpy.typing import NDArray
 
 from mvsboost.backends.cpu.machine import add_pair, lowest_bit, stack_array
 from mvsboost.backends.protocol import TreeArrays
-from mvsboost.dtypes import BIN
+from mvsboost.dtypes import BIN, TABLE
 from mvsboost.jit import kernel
 
 MASKED_SPLITS = 255
@@ -33,12 +36,12 @@ _ROOM = 32_768  # bytes of planes that stay in the first-level cache
 _ALL = np.uint8(0xFF)
 _planes, _words = stack_array(np.uint8, _ROOM), stack_array(np.uint32, _BLOCK)
 _whole_numbers = stack_array(np.int64, _BLOCK)
-_LOWER, _LOWER_OR_MISSING, _SET, _TABLE = 0, 1, 2, 3
+_LOWER, _LOWER_OR_MISSING, _SET = 0, 1, 2
 _TWO = np.uint64(2)
 
 
 class Tests(NamedTuple):
-    """The splits of a tree as tests on columns, once for each plane that they touch.
+    """The splits of a tree as tests on columns, once for each plane that they touch, or as tables.
 
     Attributes
     ----------
@@ -50,9 +53,11 @@ class Tests(NamedTuple):
         Rows with one of these bins pass, where a column has at most 32.
     remaining : uint8 array
         Leaves of the plane that a row which fails may still be in.
-    tables : uint8 array of shape (n, 256)
-        Leaves of the plane that a row may still be in, by its bin, for each of the n tests of
-        categories in columns of more bins.
+    looked_up : int64 array
+        Columns of more bins whose categories are tested.
+    tables : uint32 array of shape (n, words, 256)
+        Leaves that a row may still be in after all tests of each of these n columns, by 32
+        leaves and by its bin.
     exits : int64 array
         Node that each bit stands for.
     """
@@ -64,7 +69,8 @@ class Tests(NamedTuple):
     missing: NDArray[np.uint8]
     bits: NDArray[np.uint32]
     remaining: NDArray[np.uint8]
-    tables: NDArray[np.uint8]
+    looked_up: NDArray[np.int64]
+    tables: NDArray[np.uint32]
     exits: NDArray[np.int64]
 
 
@@ -100,7 +106,10 @@ class LeafFinder:
 def make_tests(tree: TreeArrays, table: NDArray[np.uint8]) -> Tests:
     """The first splits of a tree, whose bins that go left are marked in `table`."""
     exits, lefts = _number_leaves(tree.left, tree.right)
-    by_feature = sorted(lefts, key=tree.feature.tolist().__getitem__)
+    split = np.array(list(lefts), np.int64)
+    many = split[(tree.threshold[split] < 0) & (tree.missing_bin[split] >= 32)].tolist()
+    looked_up, tables = _look_up_tables(tree.feature, table, many, lefts, len(exits))
+    by_feature = sorted(lefts.keys() - set(many), key=tree.feature.tolist().__getitem__)
     touched = [
         (tested, plane, ((1 << stop) - (1 << start)) >> 8 * plane & 0xFF)
         for tested in by_feature  # a column stays in the cache for all of its tests
@@ -108,13 +117,10 @@ def make_tests(tree: TreeArrays, table: NDArray[np.uint8]) -> Tests:
         for plane in range(start // 8, (stop + 7) // 8)
     ]
     node, plane, out = np.array(touched, np.int64).reshape(-1, 3).T
-    remaining = (0xFF - out).astype(np.uint8)
     numeric = tree.threshold[node] >= 0
     missing_left = table[node, tree.missing_bin[node]] == 1
-    by_bits = ~numeric & (tree.missing_bin[node] < 32)
-    by_table = ~numeric & ~by_bits
     kind = np.where(missing_left, _LOWER_OR_MISSING, _LOWER)
-    kind[by_bits], kind[by_table] = _SET, _TABLE
+    kind[~numeric] = _SET
     return Tests(
         feature=tree.feature[node].astype(np.int64),
         plane=np.ascontiguousarray(plane),
@@ -122,10 +128,35 @@ def make_tests(tree: TreeArrays, table: NDArray[np.uint8]) -> Tests:
         threshold=np.where(numeric, tree.threshold[node], 0).astype(BIN),
         missing=tree.missing_bin[node].astype(BIN),
         bits=np.packbits(table[node, :32], axis=1, bitorder="little").view("<u4")[:, 0],
-        remaining=remaining,
-        tables=np.where(table[node[by_table]] == 1, _ALL, remaining[by_table, None]),
+        remaining=(0xFF - out).astype(np.uint8),
+        looked_up=looked_up,
+        tables=tables,
         exits=np.array(exits, np.int64),
     )
+
+
+def _look_up_tables(
+    feature: NDArray[np.int32],
+    table: NDArray[np.uint8],
+    nodes: list[int],
+    lefts: dict[int, tuple[int, int]],
+    n_leaves: int,
+) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+    """Columns of some nodes, and one table for all tests of each."""
+    columns = sorted({int(feature[node]) for node in nodes})
+    n_words = _words_for(n_leaves)
+    tables = np.full((len(columns), n_words, TABLE), 0xFFFFFFFF, np.uint32)
+    for node in nodes:
+        start, stop = lefts[node]
+        out = ((1 << stop) - (1 << start)).to_bytes(4 * n_words, "little")
+        remaining = ~np.frombuffer(out, "<u4")
+        tables[columns.index(feature[node]), :, table[node] == 0] &= remaining
+    return np.array(columns, np.int64), tables
+
+
+def _words_for(n_leaves: int) -> int:
+    """Words of 32 bits that have a bit for each leaf."""
+    return (n_leaves + 31) // 32
 
 
 def _number_leaves(
@@ -165,14 +196,13 @@ def find_leaves(
     Its number from the left; of a deep tree, its node.
     """
     planes, words = _planes(), _words()
-    n_words = (tests.exits.shape[0] + 31) // 32  # of four planes each
+    n_words = (tests.exits.shape[0] + 31) // 32  # of four planes each; as `_words_for`
     size = min(_BLOCK, _ROOM // (4 * n_words))
     deep = left.shape[0] > 2 * MASKED_SPLITS + 1
     for block in range(start, stop, size):
         n = min(size, stop - block)
         for i in range(4 * n_words * size):
             planes[i] = _ALL
-        n_tables = 0
         for j in range(tests.feature.shape[0]):
             column = columns[tests.feature[j], block : block + n]
             plane = planes[tests.plane[j] * size : tests.plane[j] * size + n]
@@ -184,16 +214,11 @@ def find_leaves(
                 for i in range(n):
                     low = (column[i] <= threshold) | (column[i] == missing)
                     plane[i] &= _ALL if low else remaining
-            elif tests.kind[j] == _SET:
+            else:
                 bits = tests.bits[j]
                 for i in range(n):
                     among = (bits >> np.uint32(column[i])) & np.uint32(1)
                     plane[i] &= _ALL if among != 0 else remaining
-            else:
-                by_bin = tests.tables[n_tables]
-                n_tables += 1
-                for i in range(n):
-                    plane[i] &= by_bin[column[i]]
         out = leaf[block : block + n]
         for word in range(n_words - 1, -1, -1):
             a = planes[4 * word * size :]
@@ -205,6 +230,11 @@ def find_leaves(
                     | np.uint32(c[i]) << np.uint32(16)
                     | np.uint32(d[i]) << np.uint32(24)
                 )
+            for j in range(tests.looked_up.shape[0]):
+                column = columns[tests.looked_up[j], block : block + n]
+                remaining_by_bin = tests.tables[j, word]
+                for i in range(n):
+                    words[i] &= remaining_by_bin[column[i]]
             if word == n_words - 1:
                 for i in range(n):
                     out[i] = np.uint32(32 * word) + lowest_bit(words[i])
