@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from mvsboost.backends.cpu import apply, gradients, histogram, losses, partition, sampling
 from mvsboost.backends.cpu.arena import Arena
 from mvsboost.backends.cpu.compilation import jit_enabled
-from mvsboost.backends.cpu.growing import Members, grow_nodes
+from mvsboost.backends.cpu.growing import Members, Source, grow_nodes
 from mvsboost.backends.cpu.threads import Threads
+from mvsboost.backends.cpu.unusual import RowLists, Unusual, list_unusual, some_lists
 from mvsboost.backends.protocol import (
     DIGIT_BITS,
     AllRows,
@@ -78,6 +79,7 @@ class CPUBackend:
         self._weights = np.empty(0, WEIGHT)
         self._certain = -1
         self._compacted: NDArray[np.uint8] | None = None
+        self._lists: RowLists | None = None
         self._range = GradientRange(0.0, 0.0, 0.0, -1)
         self._members: dict[RowSet, Members] = {}
         self._leaves: _Leaves | None = None
@@ -193,7 +195,7 @@ class CPUBackend:
 
     def draw(self, rule: DrawRule) -> DrawSummary:
         summary = self._draw_all() if isinstance(rule, AllRows) else self._draw(rule)
-        self._compacted, self._certain = None, summary.n_certain
+        self._compacted, self._lists, self._certain = None, None, summary.n_certain
         return summary
 
     def _draw(self, rule: DrawRule) -> DrawSummary:
@@ -260,26 +262,44 @@ class CPUBackend:
         self, output: int, key: np.uint64, sample: Packing, everything: Packing | None
     ) -> None:
         self._leaves = None
-        everybody = self._certain == self.n_rows
-        rows = None if everybody else self._drawn
-        bins = self._sample_bins()
-        self._members[RowSet.SAMPLE] = self._pack("sample", output, key, sample, rows, bins)
+        drawn = None if self._everybody else self._drawn
+        self._members[RowSet.SAMPLE] = self._pack("sample", output, key, sample, drawn)
         if everything is not None:
-            bins = self.rows.bins
-            self._members[RowSet.ALL] = self._pack("all", output, key, everything, None, bins)
+            self._members[RowSet.ALL] = self._pack("all", output, key, everything, None)
 
-    def _sample_bins(self) -> NDArray[np.uint8]:
-        """Bins of the drawn rows side by side, gathered once a draw."""
+    @property
+    def _everybody(self) -> bool:
+        """Whether all rows were drawn, with weight 1."""
+        return self._certain == self.n_rows
+
+    def _bins(self, rows: RowSet) -> NDArray[np.uint8]:
+        """Bins of the members of a tree side by side; those of drawn rows gathered once a draw."""
+        bins, drawn = self.rows.bins, self._drawn
+        if rows is RowSet.ALL or len(drawn) == self.n_rows:
+            return bins
         if self._compacted is None:
-            rows, bins = self._drawn, self.rows.bins
-            self._compacted = bins
-            if len(rows) < self.n_rows:
-                shape = len(rows), bins.shape[1]
-                out = self._compacted = self._arena.take("sample bins", shape, bins.dtype)
-                self._threads.run(
-                    lambda a, b: sampling.gather_rows(bins, rows[a:b], out[a:b]), len(rows)
-                )
+            shape = len(drawn), bins.shape[1]
+            out = self._compacted = self._arena.take("sample bins", shape, bins.dtype)
+            self._threads.run(
+                lambda a, b: sampling.gather_rows(bins, drawn[a:b], out[a:b]), len(drawn)
+            )
         return self._compacted
+
+    @cached_property
+    def _unusual(self) -> Unusual | None:
+        """All rows as lists of what is unusual in them, if that is short."""
+        return list_unusual(self.rows.bins, self.rows.n_bins, self._threads)
+
+    def _source(self) -> Source:
+        """Bins of the drawn rows, for growing a tree: as lists where these are short."""
+        if self._unusual is None:
+            return Source(self._bins(RowSet.SAMPLE))
+        if self._everybody:
+            return Source(self._columns, self._unusual.lists)
+        if self._lists is None:
+            lists, take = self._unusual.lists, self._arena.take
+            self._lists = some_lists(lists, self._drawn, self._threads, take)
+        return Source(self._columns, self._lists, self._drawn)
 
     def _pack(
         self,
@@ -288,7 +308,6 @@ class CPUBackend:
         key: np.uint64,
         packing: Packing,
         rows: NDArray[np.uint32] | None,
-        bins: NDArray[np.uint8],
     ) -> Members:
         """Drawn rows with their weights, or all rows with weight 1, packed for a tree."""
         n_rows = self.n_rows if rows is None else len(rows)
@@ -308,7 +327,7 @@ class CPUBackend:
                 part = sampling.pack_rows(g, h, drawn, weights, key, offset, scales, bits, out)
             return np.array(part)
 
-        return Members(bins, words, bits, self._sum(one, n_rows), order, scratch)
+        return Members(words, bits, self._sum(one, n_rows), order, scratch)
 
     def histograms(
         self, rows: RowSet, nodes: Sequence[int], features: NDArray[np.int64]
@@ -317,25 +336,24 @@ class CPUBackend:
         offsets = [feature_offsets(self.rows.n_bins, row) for row in each]
         result = np.zeros((len(nodes), max((o[-1] for o in offsets), default=0), 2), PACKED)
         for i, node in enumerate(nodes):
-            self._add_node(
-                self._members[rows], node, np.ascontiguousarray(each[i]), offsets[i], result[i]
-            )
+            self._add_node(rows, node, np.ascontiguousarray(each[i]), offsets[i], result[i])
         return result
 
     def _add_node(
         self,
-        members: Members,
+        rows: RowSet,
         node: int,
         features: NDArray[np.int64],
         offsets: NDArray[np.int64],
         out: NDArray[np.int64],
     ) -> None:
+        members, bins = self._members[rows], self._bins(rows)
+        words, bits = members.words, members.count_bits
         start, stop = members.ranges[node]
         order = members.order[start:stop]
 
         def one(a: int, b: int) -> NDArray[np.int64]:
             part = out if a == 0 else np.zeros_like(out)
-            bins, words, bits = members.bins, members.words, members.count_bits
             histogram.add_rows(bins, words, bits, order[a:b], features, offsets, part)
             return part
 
@@ -348,27 +366,36 @@ class CPUBackend:
             return None
         sample = self._members[RowSet.SAMPLE]
         everything = self._members[RowSet.ALL] if request.everything is not None else None
-        n_bins, columns = self.rows.n_bins, self._columns
         nodes, leaf = grow_nodes(
-            request, sample, everything, columns, n_bins, self._threads, self._arena
+            request,
+            sample,
+            everything,
+            self._source(),
+            self._columns,
+            self.rows.n_bins,
+            self._unusual,
+            self._threads,
+            self._arena,
         )
         if leaf is not None:
             self._leaves = _Leaves(nodes.feature, leaf, np.arange(len(nodes.feature)))
         return nodes
 
     def partition(self, rows: RowSet, splits: Sequence[NodeSplit]) -> None:
-        members = self._members[rows]
+        members, bins = self._members[rows], self._bins(rows)
         for split in splits:
             start, stop = members.ranges.pop(split.node)
-            middle = start + self._partition_range(members, start, stop, split)
+            middle = start + self._partition_range(members, bins, start, stop, split)
             members.ranges[split.left] = (start, middle)
             members.ranges[split.right] = (middle, stop)
 
-    def _partition_range(self, members: Members, start: int, stop: int, split: NodeSplit) -> int:
+    def _partition_range(
+        self, members: Members, bins: NDArray[np.uint8], start: int, stop: int, split: NodeSplit
+    ) -> int:
         order, scratch = members.order[start:stop], members.scratch[start:stop]
         lefts = self._threads.run(
             lambda a, b: partition.split_slice(
-                members.bins[:, split.feature], split.goes_left, order[a:b], scratch[a:b]
+                bins[:, split.feature], split.goes_left, order[a:b], scratch[a:b]
             ),
             len(order),
         )

@@ -43,14 +43,9 @@ from mvsboost.backends.cpu.split import (
     leaf_value,
     smallest_gain,
 )
+from mvsboost.backends.cpu.unusual import SPREAD, add_lists_inlined
 from mvsboost.dtypes import TABLE
 from mvsboost.jit import inlined, kernel
-
-SPREAD = 8
-"""Entries between two features in a thread's part of a histogram. Histograms of 256 entries
-lie 4096 bytes apart, and a processor takes addresses that agree in their low 12 bits for the
-same at first: where rows have the same bin in many features, additions would wait for each
-other (three times slower)."""
 
 _pair_of_flags = stack_array(np.bool_, 2)
 _LOW = np.int64(0xFFFFFFFF)
@@ -83,7 +78,9 @@ class Look(NamedTuple):
 
     Attributes
     ----------
-    bins : (n_rows, n_features) of the sample, (n_features, n_rows) of all rows
+    bins : (n_rows, n_features) of the sample, (n_features, n_rows) of all rows or with lists
+    starts, entries, ids
+        Lists of the sample's rows, and the row of `bins` that each is; empty without lists.
     words : (n_rows,)
     order, scratch
         The rows of this thread; nodes own ranges of it.
@@ -93,6 +90,8 @@ class Look(NamedTuple):
         Features in histogram order: the position among those of the sample, the number, the
         first entry in a histogram and in a thread's part of one, the kind, the constraint.
         The two of entries have one more for the end.
+    usual : (n,)
+        The bin of each feature that lists leave out, or -1.
     histograms : (slots, bins, 2)
         Of each leaf that may be split, or of the node under search; for all threads.
     partial : (threads, bins and gaps, 2)
@@ -102,6 +101,9 @@ class Look(NamedTuple):
     """
 
     bins: Any
+    starts: Any
+    entries: Any
+    ids: Any
     words: Any
     order: Any
     scratch: Any
@@ -113,6 +115,7 @@ class Look(NamedTuple):
     places: Any
     categorical: Any
     monotone: Any
+    usual: Any
     histograms: Any
     partial: Any
     gains: Any
@@ -251,9 +254,11 @@ def _partition(nodes: Any, node: Any, look: Any, number: Any) -> None:
     start, stop = own[column], own[column + 1]
     order, scratch = look.order[start:stop], look.scratch[start:stop]
     width, table = look.bins.shape[1], nodes.goes_left[node]
-    step = np.uint64(width if number == 0 else 1)
-    first = np.uint64(own[FEATURE] * (1 if number == 0 else width))
-    middle = start + split_in_place(look.bins.reshape(-1), first, step, table, order, scratch)
+    by_row = number == 0 and look.starts.shape[0] == 0
+    step = np.uint64(width if by_row else 1)
+    first = np.uint64(own[FEATURE] * (1 if by_row else width))
+    bins, ids = look.bins.reshape(-1), look.ids
+    middle = start + split_in_place(bins, first, step, ids, table, order, scratch)
     left, right = nodes.integers[own[LEFT]], nodes.integers[own[RIGHT]]
     left[column], left[column + 1] = start, middle
     right[column], right[column + 1] = middle, stop
@@ -320,7 +325,9 @@ def _collect(look: Any, own: Any, thread: Any, number: Any) -> None:
     order = look.order[own[RANGE + 2 * number] : own[RANGE + 2 * number + 1]]
     for b in range(places[index.shape[0]]):
         mine[b, 0] = mine[b, 1] = 0
-    if number == 0:
+    if number == 0 and look.starts.shape[0] > 0:
+        add_lists_inlined(look.starts, look.entries, look.words, look.bits, order, mine)
+    elif number == 0:
         add_rows_inlined(look.bins, look.words, look.bits, order, index, places, mine)
     else:
         add_columns_inlined(look.bins, look.words, look.bits, order, index, places, mine)
@@ -359,6 +366,13 @@ def _search(
                 part = look.partial[thread, place:].reshape(-1)
                 for b in range(sums.shape[0]):
                     sums[b] = part[b] + (sums[b] if thread > 0 else 0)
+            if look.usual[f] >= 0:
+                first_word, second_word = own[WORDS + 2 * number], own[WORDS + 2 * number + 1]
+                for b in range(sums.shape[0] // 2):
+                    first_word -= sums[2 * b]
+                    second_word -= sums[2 * b + 1]
+                usual = 2 * look.usual[f]
+                sums[usual], sums[usual + 1] = first_word, second_word
     if go:
         _bound(limits, nodes, first + which)
         best_splits_inlined(

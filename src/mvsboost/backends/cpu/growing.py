@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,24 +12,23 @@ from mvsboost.backends.cpu import grow
 from mvsboost.backends.cpu.apply import number_dtype
 from mvsboost.backends.cpu.arena import Arena
 from mvsboost.backends.cpu.threads import Threads
+from mvsboost.backends.cpu.unusual import NO_LISTS, SPREAD, RowLists, Unusual, spread_out
 from mvsboost.backends.protocol import GrownNodes, TreeRequest, feature_offsets
-from mvsboost.dtypes import NODE, PACKED
+from mvsboost.dtypes import NODE, PACKED, ROW
 from mvsboost.fixedpoint import Packing
 
 
 class Members:
-    """Rows that take part in a tree: bins, packed words and their sum, and the ranges of nodes."""
+    """Rows that take part in a tree: packed words and their sum, and the ranges of nodes."""
 
     def __init__(
         self,
-        bins: NDArray[np.uint8],
         words: NDArray[np.int64],
         count_bits: int,
         total: NDArray[np.int64],
         order: NDArray[np.uint32],
         scratch: NDArray[np.uint32],
     ) -> None:
-        self.bins = bins
         self.words = words
         self.count_bits = count_bits
         self.total = total
@@ -37,19 +37,30 @@ class Members:
         self.ranges = {0: (0, len(words))}
 
 
+class Source(NamedTuple):
+    """Where a look finds the bins of its rows; see `grow.Look`."""
+
+    bins: NDArray[np.uint8]
+    lists: RowLists = NO_LISTS
+    ids: NDArray[np.uint32] = np.empty(0, ROW)
+
+
 def grow_nodes(
     request: TreeRequest,
     sample: Members,
     everything: Members | None,
+    source: Source,
     columns: NDArray[np.uint8],
     n_bins: NDArray[np.int64],
+    unusual: Unusual | None,
     threads: Threads,
     arena: Arena,
 ) -> tuple[GrownNodes, NDArray[Any] | None]:
     """Grow a tree with up to as many threads as its rows are worth.
 
-    `columns` holds the bins of all rows by column, which a second look reads; it knows the
-    leaf of every row in the end, which is returned as well.
+    `source` has the bins of the sample, as lists that mean what `unusual` says, if there is
+    one; `columns` those of all rows by column, which a second look reads. It knows the leaf of
+    every row in the end, which is returned as well.
     """
     rows = everything or sample
     leaves = _most_leaves(request, len(rows.words))
@@ -57,9 +68,11 @@ def grow_nodes(
     sizes = n_bins[request.features] + 1
     n_threads = threads.worth(max(len(sample.words) * len(sizes) // 4, len(rows.words)))
     look = min(request.second_look, len(sizes)) * last
+    features = _features(request, n_bins, unusual)
+    largest = np.sort(sizes)[::-1][:look]
     rooms = (
-        _Room(arena, "sample", sizes, leaves, n_threads),
-        _Room(arena, "all", np.sort(sizes)[::-1][:look], 1, n_threads),
+        _Room(arena, "sample", sizes, int(features.places[-1]), leaves, n_threads),
+        _Room(arena, "all", largest, int(largest.sum()) + SPREAD * look, 1, n_threads),
     )
     root = np.concatenate([sample.total, rows.total if last else np.zeros(2, PACKED)])
     nodes = [grow.make_nodes(leaves, look, root) for _ in range(n_threads)]
@@ -75,10 +88,10 @@ def grow_nodes(
 
     def one(thread: int) -> int:
         team = grow.Team(thread, n_threads, counter)
-        first = second = rooms[0].look(sample, sample.bins, request.sample, team)
-        _set_features(first, request, n_bins)
+        first = second = rooms[0].look(sample, source, request.sample, team, features)
         if everything is not None and request.everything is not None:
-            second = rooms[1].look(everything, columns, request.everything, team)
+            chosen, all_rows = _no_features(look), Source(columns)
+            second = rooms[1].look(everything, all_rows, request.everything, team, chosen)
         looks = first, second
         n: int = grow.grow(team, looks, shape, _limits(request), nodes[thread])
         if leaf is not None:
@@ -93,37 +106,44 @@ class _Room:
     """What all threads write to during a look at features with so many entries each."""
 
     def __init__(
-        self, arena: Arena, name: str, sizes: NDArray[np.int64], slots: int, n_threads: int
+        self,
+        arena: Arena,
+        name: str,
+        sizes: NDArray[np.int64],
+        spread: int,
+        slots: int,
+        n_threads: int,
     ) -> None:
-        n = self.n = len(sizes)
-        bins = int(sizes.sum())
+        n, bins = len(sizes), int(sizes.sum())
         self.histograms = arena.take(f"histograms {name}", (slots, bins, 2), PACKED)
-        spread = bins + n * grow.SPREAD
         self.partial = arena.take(f"partial {name}", (n_threads, spread, 2), PACKED)
         self.gains = np.empty((2, n))
         self.thresholds, self.sides = np.empty((2, n), np.int64), np.empty((2, n), np.int64)
 
     def look(
-        self, members: Members, bins: NDArray[np.uint8], packing: Packing, team: grow.Team
+        self,
+        members: Members,
+        source: Source,
+        packing: Packing,
+        team: grow.Team,
+        features: _Features,
     ) -> grow.Look:
         """The look of one thread at its slice of the rows."""
-        n, n_rows = self.n, len(members.words)
+        n_rows = len(members.words)
         mine = slice(
             n_rows * team.thread // team.n_threads, n_rows * (team.thread + 1) // team.n_threads
         )
         return grow.Look(
-            bins=bins,
+            bins=source.bins,
+            starts=source.lists.starts,
+            entries=source.lists.entries,
+            ids=source.ids,
             words=members.words,
             order=members.order[mine],
             scratch=members.scratch[mine],
             units=packing.units(),
             bits=packing.count_bits,
-            position=np.empty(n, np.int64),
-            index=np.empty(n, np.int64),
-            offsets=np.empty(n + 1, np.int64),
-            places=np.empty(n + 1, np.int64),
-            categorical=np.empty(n, np.bool_),
-            monotone=np.empty(n, np.int8),
+            **vars(features),
             histograms=self.histograms,
             partial=self.partial,
             gains=self.gains,
@@ -132,13 +152,47 @@ class _Room:
         )
 
 
-def _set_features(look: grow.Look, request: TreeRequest, n_bins: NDArray[np.int64]) -> None:
+@dataclass(frozen=True)
+class _Features:
+    """The features of a look; see `grow.Look`."""
+
+    position: NDArray[np.int64]
+    index: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    places: NDArray[np.int64]
+    categorical: NDArray[np.bool_]
+    monotone: NDArray[np.int8]
+    usual: NDArray[np.int64]
+
+
+def _features(
+    request: TreeRequest, n_bins: NDArray[np.int64], unusual: Unusual | None
+) -> _Features:
     """The sample looks at all features."""
-    look.position[:] = np.arange(len(request.features))
-    look.index[:] = request.features
-    look.offsets[:] = feature_offsets(n_bins, request.features)
-    look.places[:] = look.offsets + grow.SPREAD * np.arange(len(look.offsets))
-    look.categorical[:], look.monotone[:] = request.categorical, request.monotone
+    index = request.features
+    offsets = feature_offsets(n_bins, index)
+    return _Features(
+        position=np.arange(len(index)),
+        index=index.astype(np.int64),
+        offsets=offsets,
+        places=unusual.places[np.append(index, -1)] if unusual else spread_out(offsets),
+        categorical=np.asarray(request.categorical, np.bool_),
+        monotone=np.asarray(request.monotone, np.int8),
+        usual=unusual.usual[index] if unusual else np.full(len(index), -1),
+    )
+
+
+def _no_features(n: int) -> _Features:
+    """Room for the features that a look will turn to; all rows are never listed."""
+    return _Features(
+        position=np.empty(n, np.int64),
+        index=np.empty(n, np.int64),
+        offsets=np.empty(n + 1, np.int64),
+        places=np.empty(n + 1, np.int64),
+        categorical=np.empty(n, np.bool_),
+        monotone=np.empty(n, np.int8),
+        usual=np.full(n, -1),
+    )
 
 
 def _limits(request: TreeRequest) -> NDArray[np.float64]:

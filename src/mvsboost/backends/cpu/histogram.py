@@ -27,7 +27,7 @@ _HESSIAN = _WEIGHT << _QUARTER
 
 
 @inlined
-def _pair(word: Any, bits: Any) -> Any:
+def pair_of(word: Any, bits: Any) -> Any:
     """The two packed words of a row, from its one; see `fixedpoint`."""
     first = ((word >> _HALF) << bits) + _COUNT
     return first, ((word & _HESSIAN) << _QUARTER) | (word & _WEIGHT)
@@ -47,7 +47,7 @@ def _add_rows(
         prefetch(all_bins, soon * width)
         prefetch(words, soon)
         row = np.uint64(order[j])
-        first, second = _pair(words[row], bits)
+        first, second = pair_of(words[row], bits)
         start = row * width
         if every:
             for f in range(n_features):
@@ -71,7 +71,7 @@ def add_columns_inlined(
     for start in range(0, order.shape[0], _CHUNK):
         rows = order[start : start + _CHUNK]
         for j in range(rows.shape[0]):
-            pairs[j, 0], pairs[j, 1] = _pair(words[np.uint64(rows[j])], bits)
+            pairs[j, 0], pairs[j, 1] = pair_of(words[np.uint64(rows[j])], bits)
         for f in range(features.shape[0]):
             column, offset = columns[features[f]], np.uint64(offsets[f])
             for j in range(rows.shape[0]):

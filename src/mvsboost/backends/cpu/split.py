@@ -28,6 +28,8 @@ SMALLEST_GAIN = 1e-10
 """Gain, relative to the parent's score, under which a split is rounding noise."""
 
 _LOW = np.int64(0xFFFFFFFF)
+_SIGN, _BUT_SIGN = np.int64(63), np.int64(0x7FFFFFFFFFFFFFFF)
+_NEVER = np.int64(-0x7FF0000000000001)  # the key of -inf
 _LARGE = float(1 << 40)
 
 GRADIENT, HESSIAN, WEIGHT = 0, 1, 2
@@ -36,7 +38,7 @@ GRADIENT, HESSIAN, WEIGHT = 0, 1, 2
 L2, MIN_WEIGHT, MIN_HESSIAN, MIN_COUNT, LOWER, UPPER = 0, 1, 2, 3, 4, 5
 """Limits in the array `limits`."""
 
-_side_sums, _gains_of_side = stack_array(np.int64, 2, 2, TABLE), stack_array(np.float64, TABLE)
+_side_sums, _gains_of_side = stack_array(np.int64, 2, 2, TABLE), stack_array(np.int64, TABLE)
 _category_order, _category_ratios = stack_array(np.int64, TABLE), stack_array(np.float64, TABLE)
 
 
@@ -64,10 +66,18 @@ def smallest_gain(words: Any, units: Any, bits: Any, limits: Any) -> Any:
 
 
 @inlined
+def _swap_order(bits: Any) -> Any:
+    """Bits of a float64 to an integer of the same order among floats, and back.
+
+    A maximum of integers vectorises, one of floats, with its rules for NaN, does not.
+    """
+    return bits ^ ((bits >> _SIGN) & _BUT_SIGN)
+
+
+@inlined
 def _gains(
     first: Any,
     second: Any,
-    n: Any,
     total: Any,
     units: Any,
     bits: Any,
@@ -75,7 +85,7 @@ def _gains(
     sign: Any,
     out: Any,
 ) -> None:
-    """Gains of n candidates with these words on the left; -inf where not allowed.
+    """Gains of candidates with these words on the left, as keys; -inf where not allowed.
 
     Without a branch, so that it vectorises.
     """
@@ -84,22 +94,19 @@ def _gains(
     g, h = (total[0] >> bits) * unit_g, (total[1] >> HALF) * unit_h
     v = _value(g, h, l2, lower, upper)
     parent = -v * (2.0 * g + (h + l2) * v)
-    # the smallest and largest number of rows, and of units of weight, on the left
     least_n = np.int64(limits[MIN_COUNT])
     most_n = (total[0] & count) - least_n
-    least_w = np.int64(np.ceil(min(limits[MIN_WEIGHT] / units[WEIGHT], _LARGE)))
-    most_w = (total[1] & _LOW) - least_w
-    for t in range(n):
+    for t in range(first.shape[0]):
         first_word, second_word = first[t], second[t]
         # units are powers of two, so the right side's sums are exact differences
         ga, ha = (first_word >> bits) * unit_g, (second_word >> HALF) * unit_h
         gb, hb = g - ga, h - ha
         va, vb = _value(ga, ha, l2, lower, upper), _value(gb, hb, l2, lower, upper)
         gain = -va * (2.0 * ga + (ha + l2) * va) - vb * (2.0 * gb + (hb + l2) * vb) - parent
-        n_left, weight = first_word & count, second_word & _LOW
+        n_left = first_word & count
         allowed = (n_left >= least_n) & (n_left <= most_n) & (ha >= min_h) & (hb >= min_h)
-        allowed &= (weight >= least_w) & (weight <= most_w) & (sign * (vb - va) >= 0.0)
-        out[t] = gain if allowed else -np.inf
+        allowed &= (sign * (vb - va) >= 0.0) & (gain == gain)
+        out[t] = _swap_order(np.float64(gain).view(np.int64)) if allowed else _NEVER
 
 
 @inlined
@@ -147,6 +154,9 @@ def _best_splits(
     categorical ones t + 1 of the sorted categories, the last ones if the side is 1.
     """
     sums, of_side, order = _side_sums(), _gains_of_side(), _category_order()
+    # the smallest and largest weight on the left, in units
+    least = np.int64(np.ceil(min(limits[MIN_WEIGHT] / units[WEIGHT], _LARGE)))
+    most = (total[1] & _LOW) - least
     for f in range(start, stop):
         part = histogram[offsets[f] : offsets[f + 1]]
         n_bins = part.shape[0] - 1
@@ -155,7 +165,7 @@ def _best_splits(
         n = n_bins - 2 + n_sides
         if categorical[f]:
             n = _sort_categories(part, n_bins, total, units, bits, order)
-        best, threshold, chosen = -np.inf, np.int64(0), np.int64(0)
+        best, threshold, chosen = _NEVER, np.int64(0), np.int64(0)
         for side in range(n_sides):
             first, second = sums[side, 0], sums[side, 1]
             p0 = p1 = np.int64(0)
@@ -172,16 +182,26 @@ def _best_splits(
                     p0 += part[t, 0]
                     p1 += part[t, 1]
                     first[t], second[t] = p0, p1
-            sign = np.float64(monotone[f])
-            _gains(first, second, n, total, units, bits, limits, sign, of_side)
-            for t in range(n):
-                if of_side[t] > best:
-                    best, threshold, chosen = of_side[t], np.int64(t), np.int64(side)
-        if n_sides == 1 and best > -np.inf:
+            low, high = np.int64(0), np.int64(n)
+            while low < high and second[low] & _LOW < least:
+                low += 1
+            while low < high and second[high - 1] & _LOW > most:
+                high -= 1
+            first, second, sign = first[low:high], second[low:high], np.float64(monotone[f])
+            _gains(first, second, total, units, bits, limits, sign, of_side)
+            largest, where = best, np.int64(0)
+            for i in range(first.shape[0]):
+                largest = max(largest, of_side[i])
+            if largest > best:
+                while of_side[where] != largest:
+                    where += 1
+                best, threshold, chosen = largest, low + where, np.int64(side)
+        if n_sides == 1 and best > _NEVER:
             # a missing value not seen here follows the larger side
             left = sums[0, 1, threshold] & _LOW
             chosen = np.int64(2 * left >= (total[1] & _LOW))
-        gains[f], thresholds[f], sides[f] = best, threshold, chosen
+        gains[f] = np.int64(_swap_order(best)).view(np.float64)
+        thresholds[f], sides[f] = threshold, chosen
 
 
 best_splits, best_splits_inlined = twice(_best_splits)

@@ -1,0 +1,111 @@
+"""Rows as lists of what is unusual in them: the same trees, with fewer additions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from mvsboost.backends.cpu import CPUBackend
+from mvsboost.backends.cpu.threads import Threads
+from mvsboost.backends.cpu.unusual import (
+    COST_OF_A_LIST,
+    LEAST_SHARE,
+    Unusual,
+    list_unusual,
+    some_lists,
+)
+from mvsboost.boosting import train
+from mvsboost.data import Dataset
+from mvsboost.objectives import Logistic, Softmax
+from mvsboost.sampling import MVS, SGB, NoSampling
+
+
+def bins_of(unusual: Unusual, starts, entries) -> np.ndarray:
+    """The table that lists stand for."""
+    table = np.tile(np.maximum(unusual.usual, 0), (len(starts) - 1, 1))
+    for row, (a, b) in enumerate(pairwise(starts)):
+        feature = np.searchsorted(unusual.places, entries[a:b], side="right") - 1
+        assert len(set(feature)) == len(feature)
+        table[row, feature] = entries[a:b] - unusual.places[feature]
+    return table
+
+
+@given(
+    bins=arrays(np.uint8, st.tuples(st.integers(1, 60), st.just(12)), elements=st.integers(0, 3)),
+    n_threads=st.integers(1, 3),
+    data=st.data(),
+)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.usefixtures("small_slices")
+def test_lists_say_what_the_table_says(bins, n_threads, data):
+    bins[:, 1:] *= bins[:, 1:] > 2  # mostly 0
+    threads = Threads(n_threads)
+    unusual = list_unusual(bins, np.full(12, 3), threads)
+    assume(unusual is not None)
+    assert np.array_equal(bins_of(unusual, *unusual.lists), bins)
+    rows = np.array(sorted(data.draw(st.sets(st.integers(0, len(bins) - 1)))), np.uint32)
+    some = some_lists(unusual.lists, rows, threads, lambda _, *shape: np.empty(*shape))
+    assert np.array_equal(bins_of(unusual, *some), bins[rows])
+
+
+def test_only_what_is_not_usual_is_listed():
+    rng = np.random.default_rng(0)
+    bins = np.zeros((5000, 30), np.uint8)
+    bins[np.arange(5000), rng.integers(0, 28, 5000)] = 1  # flags, one of them on in every row
+    bins[:, 28:] = rng.integers(0, 200, (5000, 2))
+    unusual = list_unusual(bins, np.array([2] * 28 + [200] * 2), Threads(1))
+    assert unusual is not None
+    assert (np.diff(unusual.lists.starts) == 3).all()
+    assert unusual.usual.tolist() == [0] * 28 + [-1, -1]
+
+
+def test_rows_with_nothing_usual_are_not_listed():
+    bins = np.random.default_rng(0).integers(0, 200, (500, 12)).astype(np.uint8)
+    assert list_unusual(bins, np.full(12, 200), Threads(1)) is None
+    few = np.zeros((500, COST_OF_A_LIST - 1), np.uint8)
+    assert list_unusual(few, np.full(COST_OF_A_LIST - 1, 200), Threads(1)) is None
+    wide = np.zeros((2, 300), np.uint8)  # more entries than two bytes can name
+    assert list_unusual(wide, np.full(300, 254), Threads(1)) is None
+    assert 0.0 < LEAST_SHARE < 1.0
+
+
+@pytest.fixture(scope="module")
+def flags():
+    """Flags, amounts that are mostly 0, missing values, a category, and plain numbers."""
+    rng = np.random.default_rng(3)
+    n, which = 900, rng.integers(0, 8, 900)
+    columns = {f"flag{k}": (which == k).astype(float) for k in range(8)}
+    for k in range(6):
+        columns[f"amount{k}"] = np.where(rng.random(n) < 0.8, 0.0, rng.exponential(size=n))
+        columns[f"gap{k}"] = np.where(rng.random(n) < 0.7, np.nan, rng.normal(size=n))
+    columns["kind"] = np.array(["a"] * 6 + list("bcd"), object)[rng.integers(0, 9, n)]
+    columns["x"] = rng.normal(size=n)
+    score = columns["x"] + columns["amount0"] - columns["flag2"] + (columns["kind"] == "b")
+    score += np.nan_to_num(columns["gap1"]) + 0.5 * rng.normal(size=n)
+    return columns, np.digitize(score, [-0.3, 0.6]).astype(float)
+
+
+@pytest.mark.usefixtures("small_slices")
+@pytest.mark.parametrize("sampler", [NoSampling(), MVS(rate=0.4), SGB(rate=0.3)], ids=repr)
+@pytest.mark.parametrize(("look", "colsample"), [(0, 1.0), (0, 0.5), (3, 1.0), (3, 0.5)])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_trees_are_those_of_the_reference(flags, sampler, look, colsample, n_classes, make_config):
+    columns, y = flags
+    if n_classes == 2:
+        y = np.minimum(y, 1.0)
+    data = Dataset.from_data(columns, y, n_classes=n_classes)
+    objective = Logistic() if n_classes == 2 else Softmax(3)
+    assert CPUBackend(data.rows, objective)._unusual is not None
+    config = make_config(
+        objective, sampler=sampler, second_look=look, n_estimators=3, min_samples_leaf=4
+    )
+    config = replace(config, colsample=colsample)
+    expected = train(data, replace(config, device="reference")).model.to_dict()
+    for n_threads in (1, 2, 3):
+        assert train(data, replace(config, n_threads=n_threads)).model.to_dict() == expected
