@@ -292,14 +292,18 @@ class CPUBackend:
 
     def _source(self) -> Source:
         """Bins of the drawn rows, for growing a tree: as lists where these are short."""
+        ids = np.empty(0, ROW) if self._everybody else self._drawn
         if self._unusual is None:
-            return Source(self._bins(RowSet.SAMPLE))
+            return Source(self._columns, ids, bins=self._bins(RowSet.SAMPLE))
+        return Source(self._columns, ids, lists=self._sample_lists(self._unusual.lists))
+
+    def _sample_lists(self, lists: RowLists) -> RowLists:
+        """Lists of the drawn rows, gathered once a draw."""
         if self._everybody:
-            return Source(self._columns, self._unusual.lists)
+            return lists
         if self._lists is None:
-            lists, take = self._unusual.lists, self._arena.take
-            self._lists = some_lists(lists, self._drawn, self._threads, take)
-        return Source(self._columns, self._lists, self._drawn)
+            self._lists = some_lists(lists, self._drawn, self._threads, self._arena.take)
+        return self._lists
 
     def _pack(
         self,
@@ -371,7 +375,6 @@ class CPUBackend:
             sample,
             everything,
             self._source(),
-            self._columns,
             self.rows.n_bins,
             self._unusual,
             self._threads,

@@ -78,9 +78,14 @@ class Look(NamedTuple):
 
     Attributes
     ----------
-    bins : (n_rows, n_features) of the sample, (n_features, n_rows) of all rows or with lists
-    starts, entries, ids
-        Lists of the sample's rows, and the row of `bins` that each is; empty without lists.
+    columns : (n_features, all rows)
+        Bins by column.
+    ids
+        The row of `columns` that each row is; empty where they are the same.
+    bins : (n_rows, n_features)
+        Bins of the sample's rows; empty where there are lists.
+    starts, entries
+        Lists of the sample's rows; empty where there are bins.
     words : (n_rows,)
     order, scratch
         The rows of this thread; nodes own ranges of it.
@@ -100,10 +105,11 @@ class Look(NamedTuple):
         Best split of each feature of up to two nodes; for all threads.
     """
 
+    columns: Any
+    ids: Any
     bins: Any
     starts: Any
     entries: Any
-    ids: Any
     words: Any
     order: Any
     scratch: Any
@@ -253,12 +259,8 @@ def _partition(nodes: Any, node: Any, look: Any, number: Any) -> None:
     own, column = nodes.integers[node], RANGE + 2 * number
     start, stop = own[column], own[column + 1]
     order, scratch = look.order[start:stop], look.scratch[start:stop]
-    width, table = look.bins.shape[1], nodes.goes_left[node]
-    by_row = number == 0 and look.starts.shape[0] == 0
-    step = np.uint64(width if by_row else 1)
-    first = np.uint64(own[FEATURE] * (1 if by_row else width))
-    bins, ids = look.bins.reshape(-1), look.ids
-    middle = start + split_in_place(bins, first, step, ids, table, order, scratch)
+    bins, table = look.columns[own[FEATURE]], nodes.goes_left[node]
+    middle = start + split_in_place(bins, look.ids, table, order, scratch)
     left, right = nodes.integers[own[LEFT]], nodes.integers[own[RIGHT]]
     left[column], left[column + 1] = start, middle
     right[column], right[column + 1] = middle, stop
@@ -330,7 +332,7 @@ def _collect(look: Any, own: Any, thread: Any, number: Any) -> None:
     elif number == 0:
         add_rows_inlined(look.bins, look.words, look.bits, order, index, places, mine)
     else:
-        add_columns_inlined(look.bins, look.words, look.bits, order, index, places, mine)
+        add_columns_inlined(look.columns, look.words, look.bits, order, index, places, mine)
 
 
 @inlined

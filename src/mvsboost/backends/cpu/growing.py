@@ -14,7 +14,7 @@ from mvsboost.backends.cpu.arena import Arena
 from mvsboost.backends.cpu.threads import Threads
 from mvsboost.backends.cpu.unusual import NO_LISTS, SPREAD, RowLists, Unusual, spread_out
 from mvsboost.backends.protocol import GrownNodes, TreeRequest, feature_offsets
-from mvsboost.dtypes import NODE, PACKED, ROW
+from mvsboost.dtypes import BIN, NODE, PACKED, ROW
 from mvsboost.fixedpoint import Packing
 
 
@@ -40,9 +40,10 @@ class Members:
 class Source(NamedTuple):
     """Where a look finds the bins of its rows; see `grow.Look`."""
 
-    bins: NDArray[np.uint8]
-    lists: RowLists = NO_LISTS
+    columns: NDArray[np.uint8]
     ids: NDArray[np.uint32] = np.empty(0, ROW)
+    bins: NDArray[np.uint8] = np.empty((0, 0), BIN)
+    lists: RowLists = NO_LISTS
 
 
 def grow_nodes(
@@ -50,7 +51,6 @@ def grow_nodes(
     sample: Members,
     everything: Members | None,
     source: Source,
-    columns: NDArray[np.uint8],
     n_bins: NDArray[np.int64],
     unusual: Unusual | None,
     threads: Threads,
@@ -59,8 +59,7 @@ def grow_nodes(
     """Grow a tree with up to as many threads as its rows are worth.
 
     `source` has the bins of the sample, as lists that mean what `unusual` says, if there is
-    one; `columns` those of all rows by column, which a second look reads. It knows the leaf of
-    every row in the end, which is returned as well.
+    one. A second look knows the leaf of every row in the end, which is returned as well.
     """
     rows = everything or sample
     leaves = _most_leaves(request, len(rows.words))
@@ -90,7 +89,7 @@ def grow_nodes(
         team = grow.Team(thread, n_threads, counter)
         first = second = rooms[0].look(sample, source, request.sample, team, features)
         if everything is not None and request.everything is not None:
-            chosen, all_rows = _no_features(look), Source(columns)
+            chosen, all_rows = _no_features(look), Source(source.columns)
             second = rooms[1].look(everything, all_rows, request.everything, team, chosen)
         looks = first, second
         n: int = grow.grow(team, looks, shape, _limits(request), nodes[thread])
@@ -134,10 +133,11 @@ class _Room:
             n_rows * team.thread // team.n_threads, n_rows * (team.thread + 1) // team.n_threads
         )
         return grow.Look(
+            columns=source.columns,
+            ids=source.ids,
             bins=source.bins,
             starts=source.lists.starts,
             entries=source.lists.entries,
-            ids=source.ids,
             words=members.words,
             order=members.order[mine],
             scratch=members.scratch[mine],
