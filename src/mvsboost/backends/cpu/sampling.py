@@ -33,16 +33,16 @@ def mvs_scores(g: Any, h: Any, start: int, stop: int, lam: float, out: Any, bits
 
     `bits` is another view of `out`: a maximum of integers vectorises, one of floats does not.
     """
-    gradients, hessians = _reals(), _reals()
+    gradients, hessians, largest = _reals(), _reals(), np.int32(0)
     for block in range(start, stop, _BLOCK):
-        n, part = min(_BLOCK, stop - block), out[block : block + _BLOCK]
+        n = min(_BLOCK, stop - block)
+        part, part_bits = out[block : block + n], bits[block : block + n]
         _add_squares(g, block, n, gradients)
         _add_squares(h, block, n, hessians)
         for i in range(n):
             part[i] = np.sqrt(gradients[i] + lam * hessians[i])
-    largest = np.int32(0)
-    for i in range(start, stop):
-        largest = max(largest, bits[i])
+        for i in range(n):
+            largest = max(largest, part_bits[i])
     return largest
 
 
