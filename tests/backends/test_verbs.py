@@ -173,11 +173,14 @@ def residual_digits(backend: Backend, tree: Any) -> Any:
     return first, backend.residual_counts(tree, prefix, 8, 1024.0)
 
 
-def measured(backend: Backend, objective: Any) -> Any:
+def measured(backend: Backend, objective: Any, tree: Any) -> Any:
     if not objective.has_loss or isinstance(objective, CustomObjective):
         return None
     metric = get_metric("loss", objective)
-    return backend.metric_range(metric), backend.metric_sums(metric, 2.0**20)
+    before = backend.metric_range(metric), backend.metric_sums(metric, 2.0**20)
+    backend.metric_range(metric)
+    backend.apply_tree(tree, 0)  # what was measured before it no longer counts
+    return before, backend.metric_sums(metric, 2.0**20)
 
 
 DRAWS: dict[str, Callable[[float], Any]] = {
@@ -236,7 +239,7 @@ VERBS: dict[str, Callable[[Backend, Any, Any], Any]] = {
     ],
     "residual_counts": lambda b, t, o: residual_digits(b, t),
     "apply_tree": lambda b, t, o: (b.apply_tree(t, b.n_outputs - 1), b.scores()),
-    "metrics": lambda b, t, o: measured(b, o),
+    "metrics": lambda b, t, o: measured(b, o, t),
     "set_baseline": lambda b, t, o: (b.set_baseline(np.arange(b.n_outputs) + 0.5), b.scores()),
 }
 

@@ -83,6 +83,7 @@ class CPUBackend:
         self._range = GradientRange(0.0, 0.0, 0.0, -1)
         self._members: dict[RowSet, Members] = {}
         self._leaves: _Leaves | None = None
+        self._measured: tuple[RowMetric | None, tuple[NDArray[np.float64], ...]] = None, ()
 
     def _sum(self, function: Callable[[int, int], Any], n_rows: int | None = None) -> Any:
         return reduce(
@@ -95,6 +96,7 @@ class CPUBackend:
 
     def set_baseline(self, baseline: NDArray[np.float64]) -> None:
         self._scores[:] = baseline[:, None]
+        self._measured = None, ()
 
     def target_range(self) -> tuple[float, float]:
         weight = self._weight(0, self.n_rows)
@@ -467,6 +469,7 @@ class CPUBackend:
         return counts
 
     def apply_tree(self, tree: TreeArrays, output: int) -> None:
+        self._measured = None, ()
         leaves, score = self._leaves_of(tree), self._scores[output]
         value = tree.value[leaves.node]
         self._threads.run(
@@ -483,17 +486,24 @@ class CPUBackend:
         return rows if self.rows.weight is None else rows * self.rows.weight[start:stop]
 
     def metric_range(self, metric: RowMetric) -> float:
-        parts = self._threads.run(
-            lambda a, b: float(np.abs(self._losses(metric, a, b)).max(initial=0.0)), self.n_rows
-        )
-        return float(np.max(parts))  # NaN wins, wherever it is
+        def one(start: int, stop: int) -> tuple[float, NDArray[np.float64]]:
+            rows = self._losses(metric, start, stop)
+            return float(np.abs(rows).max(initial=0.0)), rows
+
+        largest, parts = zip(*self._threads.run(one, self.n_rows), strict=True)
+        self._measured = metric, parts  # their sum is asked for next
+        return float(np.max(largest))  # NaN wins, wherever it is
 
     def metric_sums(self, metric: RowMetric, scale: float) -> int:
-        parts = self._threads.run(
-            lambda a, b: int(np.rint(self._losses(metric, a, b) * scale).astype(np.int64).sum()),
-            self.n_rows,
-        )
-        return sum(parts)
+        measured, parts = self._measured
+        if measured is not metric:
+            parts = tuple(self._threads.run(lambda a, b: self._losses(metric, a, b), self.n_rows))
+        self._measured = None, ()
+
+        def one(piece: int) -> int:
+            return int(np.rint(parts[piece] * scale).astype(np.int64).sum())
+
+        return sum(self._threads.together(one, len(parts)))
 
     def scores(self) -> NDArray[np.float64]:
         return self._scores
