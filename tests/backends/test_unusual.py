@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from mvsboost.backends.cpu import CPUBackend
+from mvsboost.backends.cpu.arena import Arena
 from mvsboost.backends.cpu.threads import Threads
 from mvsboost.backends.cpu.unusual import (
     COST_OF_A_LIST,
@@ -50,7 +51,7 @@ def test_lists_say_what_the_table_says(bins, n_threads, data):
     assume(unusual is not None)
     assert np.array_equal(bins_of(unusual, *unusual.lists), bins)
     rows = np.array(sorted(data.draw(st.sets(st.integers(0, len(bins) - 1)))), np.uint32)
-    some = some_lists(unusual.lists, rows, threads, lambda _, *shape: np.empty(*shape))
+    some = some_lists(unusual.lists, rows, threads, Arena())
     assert np.array_equal(bins_of(unusual, *some), bins[rows])
 
 

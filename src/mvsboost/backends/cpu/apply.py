@@ -144,7 +144,7 @@ def _look_up_tables(
 ) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
     """Columns of some nodes, and one table for all tests of each."""
     columns = sorted({int(feature[node]) for node in nodes})
-    n_words = _words_for(n_leaves)
+    n_words = (n_leaves + 31) // 32
     tables = np.full((len(columns), n_words, TABLE), 0xFFFFFFFF, np.uint32)
     for node in nodes:
         start, stop = lefts[node]
@@ -152,11 +152,6 @@ def _look_up_tables(
         remaining = ~np.frombuffer(out, "<u4")
         tables[columns.index(feature[node]), :, table[node] == 0] &= remaining
     return np.array(columns, np.int64), tables
-
-
-def _words_for(n_leaves: int) -> int:
-    """Words of 32 bits that have a bit for each leaf."""
-    return (n_leaves + 31) // 32
 
 
 def _number_leaves(
@@ -196,7 +191,7 @@ def find_leaves(
     Its number from the left; of a deep tree, its node.
     """
     planes, words = _planes(), _words()
-    n_words = (tests.exits.shape[0] + 31) // 32  # of four planes each; as `_words_for`
+    n_words = tests.tables.shape[1]  # of four planes each
     size = min(_BLOCK, _ROOM // (4 * n_words))
     deep = left.shape[0] > 2 * MASKED_SPLITS + 1
     for block in range(start, stop, size):

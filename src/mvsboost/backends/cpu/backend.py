@@ -41,6 +41,7 @@ from mvsboost.backends.protocol import (
 from mvsboost.dtypes import GRADIENT, PACKED, ROW, SCORE, WEIGHT
 from mvsboost.fixedpoint import Packing
 
+_FEW = 0.2  # share of the rows up to which a sample's own bins stay nearer than columns
 _TRANSPOSED = 8192  # rows whose bins stay in the cache while they are written by column
 
 
@@ -295,16 +296,19 @@ class CPUBackend:
     def _source(self) -> Source:
         """Bins of the drawn rows, for growing a tree: as lists where these are short."""
         ids = np.empty(0, ROW) if self._everybody else self._drawn
-        if self._unusual is None:
-            return Source(self._columns, ids, bins=self._bins(RowSet.SAMPLE))
-        return Source(self._columns, ids, lists=self._sample_lists(self._unusual.lists))
+        if self._unusual is not None:
+            return Source(self._columns, ids, lists=self._sample_lists(self._unusual.lists))
+        bins = self._bins(RowSet.SAMPLE)
+        if len(bins) < _FEW * self.n_rows:
+            return Source(self._columns, bins=bins, by_row=True)
+        return Source(self._columns, ids, bins)
 
     def _sample_lists(self, lists: RowLists) -> RowLists:
         """Lists of the drawn rows, gathered once a draw."""
         if self._everybody:
             return lists
         if self._lists is None:
-            self._lists = some_lists(lists, self._drawn, self._threads, self._arena.take)
+            self._lists = some_lists(lists, self._drawn, self._threads, self._arena)
         return self._lists
 
     def _pack(

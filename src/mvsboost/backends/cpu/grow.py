@@ -84,6 +84,8 @@ class Look(NamedTuple):
         The row of `columns` that each row is; empty where they are the same.
     bins : (n_rows, n_features)
         Bins of the sample's rows; empty where there are lists.
+    by_row
+        Whether nodes are partitioned by `bins`, not by `columns`.
     starts, entries
         Lists of the sample's rows; empty where there are bins.
     words : (n_rows,)
@@ -108,6 +110,7 @@ class Look(NamedTuple):
     columns: Any
     ids: Any
     bins: Any
+    by_row: bool
     starts: Any
     entries: Any
     words: Any
@@ -259,8 +262,11 @@ def _partition(nodes: Any, node: Any, look: Any, number: Any) -> None:
     own, column = nodes.integers[node], RANGE + 2 * number
     start, stop = own[column], own[column + 1]
     order, scratch = look.order[start:stop], look.scratch[start:stop]
-    bins, table = look.columns[own[FEATURE]], nodes.goes_left[node]
-    middle = start + split_in_place(bins, look.ids, table, order, scratch)
+    bins, ids, table = look.columns, look.ids, nodes.goes_left[node]
+    first, step = np.uint64(own[FEATURE] * bins.shape[1]), np.uint64(1)
+    if look.by_row:
+        bins, first, step = look.bins, np.uint64(own[FEATURE]), np.uint64(look.bins.shape[1])
+    middle = start + split_in_place(bins.reshape(-1), first, step, ids, table, order, scratch)
     left, right = nodes.integers[own[LEFT]], nodes.integers[own[RIGHT]]
     left[column], left[column + 1] = start, middle
     right[column], right[column + 1] = middle, stop

@@ -43,6 +43,7 @@ class Source(NamedTuple):
     columns: NDArray[np.uint8]
     ids: NDArray[np.uint32] = np.empty(0, ROW)
     bins: NDArray[np.uint8] = np.empty((0, 0), BIN)
+    by_row: bool = False
     lists: RowLists = NO_LISTS
 
 
@@ -136,6 +137,7 @@ class _Room:
             columns=source.columns,
             ids=source.ids,
             bins=source.bins,
+            by_row=source.by_row,
             starts=source.lists.starts,
             entries=source.lists.entries,
             words=members.words,

@@ -21,17 +21,20 @@ from mvsboost.jit import inlined, kernel
 
 
 @inlined
-def split_in_place(column: Any, ids: Any, goes_left: Any, order: Any, scratch: Any) -> Any:
+def split_in_place(
+    bins: Any, first: Any, step: Any, ids: Any, goes_left: Any, order: Any, scratch: Any
+) -> Any:
     """Lefts to the front of `order`, rights behind them; returns the number of lefts.
 
-    Row r has its bin at ``column[r]``, or, where there are ids, at ``column[ids[r]]``. Every
-    row is written to both places and kept in one: no branch to mispredict.
+    Row r has its bin at ``bins[first + r * step]``, whichever way bins are laid out, or, where
+    there are ids, at that of ``ids[r]``. Every row is written to both places and kept in one:
+    no branch to mispredict.
     """
     lefts, rights = np.int64(0), np.int64(0)
     if ids.shape[0] == 0:  # a branch inside the loop would be taken for every row
         for j in range(order.shape[0]):
             row = order[j]
-            side = np.int64(goes_left[column[np.uint64(row)]])
+            side = np.int64(goes_left[bins[first + np.uint64(row) * step]])
             order[lefts] = row  # never ahead of j
             scratch[rights] = row
             lefts += side
@@ -39,7 +42,7 @@ def split_in_place(column: Any, ids: Any, goes_left: Any, order: Any, scratch: A
     else:
         for j in range(order.shape[0]):
             row = order[j]
-            side = np.int64(goes_left[column[np.uint64(ids[np.uint64(row)])]])
+            side = np.int64(goes_left[bins[first + np.uint64(ids[np.uint64(row)]) * step]])
             order[lefts] = row
             scratch[rights] = row
             lefts += side

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mvsboost.backends.cpu.arena import Arena
 from mvsboost.backends.cpu.histogram import AHEAD, pair_of
 from mvsboost.backends.cpu.machine import add_pair, prefetch
 from mvsboost.backends.cpu.threads import Threads
@@ -106,21 +107,22 @@ def list_unusual(
 def _usual_bins(bins: NDArray[np.uint8]) -> tuple[NDArray[np.int64], float]:
     """Usual bin of each feature, or -1, and how many entries a row has then, on average."""
     probe = bins[:: max(1, len(bins) // PROBED)]
-    counts = np.array([np.bincount(column, minlength=1) for column in probe.T], object)
+    counts = [np.bincount(column) for column in probe.T]
     commonest = np.array([count.argmax() for count in counts], np.int64)
-    share = np.array([count.max() for count in counts]) / max(1, len(probe))
+    share = np.array([count.max() for count in counts]) / len(probe)
     usual = np.where(share >= LEAST_SHARE, commonest, -1)
     return usual, float(np.where(usual >= 0, 1.0 - share, 1.0).sum())
 
 
-def some_lists(lists: RowLists, rows: NDArray[np.uint32], threads: Threads, take: Any) -> RowLists:
-    """The lists of some rows, one after another, in memory that `take` gives."""
-    parts = threads.run(lambda a, b: total_length(lists.starts, rows[a:b]), len(rows))
-    starts = take("sample starts", (len(rows) + 1,), _START)
-    entries = take("sample entries", (sum(parts),), _ENTRY)
-    first = dict(
-        zip((a for a, _ in threads.slices(len(rows))), np.cumsum([0, *parts]), strict=False)
-    )
+def some_lists(
+    lists: RowLists, rows: NDArray[np.uint32], threads: Threads, arena: Arena
+) -> RowLists:
+    """The lists of some rows, one after another."""
+    slices = threads.slices(len(rows))
+    lengths = threads.run(lambda a, b: total_length(lists.starts, rows[a:b]), len(rows))
+    first = dict(zip((a for a, _ in slices), np.cumsum([0, *lengths[:-1]]), strict=True))
+    starts = arena.take("sample starts", (len(rows) + 1,), _START)
+    entries = arena.take("sample entries", (sum(lengths),), _ENTRY)
     threads.run(
         lambda a, b: copy_lists(*lists, rows[a:b], first[a], starts[a : b + 1], entries), len(rows)
     )
