@@ -180,7 +180,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     everyone = contenders(arguments.threads)
     if arguments.only:
         everyone = [c for c in everyone if any(word in c.name for word in arguments.only)]
-    results: dict[str, Any] = {"environment": environment(), "rounds": arguments.rounds}
+    results: dict[str, Any] = {"environment": environment()}
     for name in arguments.cases:
         case = CASES[name]
         log(f"{name}: loading")
@@ -188,6 +188,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         found = results.setdefault(name, {"rows": len(data.X), "features": data.X.shape[1]})
         if "iteration" in arguments.measures:
             found["iteration"] = iteration_times(case, data, everyone, arguments.rounds)
+            found["rounds"] = arguments.rounds
         if "quality" in arguments.measures and name in REAL:
             found["quality"] = times_to_quality(case, data, everyone, arguments.rounds)
         plain = [c for c in everyone if c.mode in ("full", "none", "MVS 0.2")]

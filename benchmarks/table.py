@@ -10,8 +10,12 @@ BASE = "LightGBM full"
 def as_markdown(results: dict[str, Any]) -> str:
     """Every table there is something for."""
     cases = {k: v for k, v in results.items() if isinstance(v, dict) and "rows" in v}
-    parts = [_environment(results["environment"], results["rounds"])]
-    timed = {name: case["iteration"] for name, case in cases.items() if "iteration" in case}
+    parts = [_environment(results["environment"])]
+    timed = {
+        f"{name} ({case['rounds']} rounds)": case["iteration"]
+        for name, case in cases.items()
+        if "iteration" in case
+    }
     if timed:
         parts.append(_iterations(timed))
     for name, case in cases.items():
@@ -35,9 +39,9 @@ def rows_of(header: list[str], rows: list[list[str]]) -> str:
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
-def _environment(environment: dict[str, str], rounds: int) -> str:
+def _environment(environment: dict[str, str]) -> str:
     text = ", ".join(f"{name} {version}" for name, version in environment.items())
-    return f"Medians of {rounds} alternating rounds. {text}."
+    return f"Medians of alternating rounds. {text}."
 
 
 def _iterations(timed: dict[str, dict[str, float]]) -> str:
