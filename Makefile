@@ -6,8 +6,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
+SIZE ?= quick
 
-.PHONY: demo test bench lint unit unit-nojit coverage docs clean
+.PHONY: demo test bench paper lint unit unit-nojit coverage docs clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/mvsboost demo --out demo-results
@@ -37,6 +38,10 @@ bench: $(VENV)/bench.stamp
 	PYTHONWARNINGS=ignore $(BIN)/python benchmarks/run.py --out benchmarks/results.json
 	$(BIN)/python benchmarks/page.py
 
+# SIZE=standard takes hours, SIZE=full days; what was done already is not done again
+paper: $(VENV)/paper.stamp
+	$(BIN)/mvsboost paper --size $(SIZE) --jobs $(JOBS) --out paper-results
+
 docs: $(VENV)/dev.stamp
 	$(BIN)/python docs/generate.py
 
@@ -51,10 +56,14 @@ $(VENV)/dev.stamp: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[dev]"
 	touch $@ $(VENV)/demo.stamp
 
+$(VENV)/paper.stamp: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[paper]"
+	touch $@
+
 $(VENV)/bench.stamp: $(VENV)/dev.stamp
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[bench]"
 	touch $@
 
 clean:
-	rm -rf $(VENV) .coverage* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache demo-results
+	rm -rf $(VENV) .coverage* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache demo-results paper-results
 	find . -name __pycache__ -prune -exec rm -rf {} +

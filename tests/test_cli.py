@@ -99,3 +99,8 @@ def test_warmup_has_nothing_to_do_without_the_jit(
     monkeypatch.setattr(compilation, "jit_enabled", lambda: False)
     assert main(["warmup"]) == 0
     assert "nothing to compile" in capsys.readouterr().out
+
+
+def test_the_paper_names_what_it_does_not_know(capsys: Output, tmp_path: Path) -> None:
+    assert main(["paper", "--size", "huge", "--out", str(tmp_path)]) == 2
+    assert "quick, standard, full" in capsys.readouterr().err

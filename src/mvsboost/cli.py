@@ -1,4 +1,4 @@
-"""The command line: ``mvsboost demo``, ``mvsboost warmup`` and ``mvsboost info``."""
+"""The command line: ``mvsboost demo``, ``paper``, ``warmup`` and ``info``."""
 
 from __future__ import annotations
 
@@ -58,9 +58,29 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="a look at the form of the results: 2000 rows, 3 trees, one rate",
     )
+    _add_paper(commands)
     commands.add_parser("warmup", help="compile all kernels ahead of the first fit")
     commands.add_parser("info", help="versions, cores and the folder of compiled kernels")
     return parser
+
+
+def _add_paper(commands: Any) -> None:
+    paper = commands.add_parser("paper", help="repeat the paper's experiments on real data")
+    paper.add_argument(
+        "--size",
+        default="quick",
+        metavar="SIZE",
+        help="quick (minutes), standard (hours) or full (the paper's protocol, days)",
+    )
+    paper.add_argument(
+        "--only", nargs="+", metavar="NAME", help="experiments: preparation, quality, rates (all)"
+    )
+    paper.add_argument("--datasets", nargs="+", metavar="NAME", help="sets (those of the size)")
+    paper.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (%(default)s)")
+    paper.add_argument("--data", metavar="DIR", help="folder of the data ($MVSBOOST_DATA)")
+    paper.add_argument(
+        "--out", default="paper-results", metavar="DIR", help="folder for results (%(default)s)"
+    )
 
 
 # each command imports what it needs, so that --help and --version answer at once
@@ -78,6 +98,21 @@ def _demo(options: argparse.Namespace) -> None:
     print(f"\n{time.perf_counter() - start:.0f} s in all; results:")
     for path in (result.table, result.figure, result.page):
         print(f"  {path}")
+
+
+def _paper(options: argparse.Namespace) -> None:
+    from mvsboost.paper.command import run_paper
+
+    for path in run_paper(
+        size=options.size,
+        experiments=options.only,
+        sets=options.datasets,
+        jobs=options.jobs,
+        data=options.data,
+        out=options.out,
+        command=options.command_line,
+    ):
+        print(path)
 
 
 def _warmup(options: argparse.Namespace) -> None:
@@ -105,4 +140,4 @@ def _info(options: argparse.Namespace) -> None:
         print(f"{name:<14}{value}")
 
 
-_COMMANDS = {"demo": _demo, "warmup": _warmup, "info": _info}
+_COMMANDS = {"demo": _demo, "paper": _paper, "warmup": _warmup, "info": _info}

@@ -1,0 +1,81 @@
+"""What ``mvsboost paper`` does: run what is missing, then write the report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from os import PathLike
+from pathlib import Path
+
+from mvsboost.errors import ParameterError
+from mvsboost.paper.pages import write_results
+from mvsboost.paper.plan import EXPERIMENTS, SIZES, Plan
+from mvsboost.paper.runner import run_cells
+from mvsboost.paper.sets import PAPER_SETS
+from mvsboost.paper.store import Store
+
+__all__ = ["run_paper"]
+
+_PACKAGES = ("mvsboost", "numpy", "numba", "scikit-learn", "scipy", "lightgbm")
+
+
+def run_paper(
+    *,
+    size: str = "quick",
+    experiments: Sequence[str] | None = None,
+    sets: Sequence[str] | None = None,
+    jobs: int = 1,
+    data: str | PathLike[str] | None = None,
+    out: str | PathLike[str] = "paper-results",
+    command: str = "mvsboost paper",
+    progress: bool = True,
+) -> list[Path]:
+    """Run the experiments of the paper and write the report; returns the files written.
+
+    Parameters
+    ----------
+    size : {"quick", "standard", "full"}
+    experiments : sequence of str, optional
+        Names out of `EXPERIMENTS`; all by default.
+    sets : sequence of str, optional
+        Names out of `PAPER_SETS`; those of the size by default.
+    jobs : int
+        Processes.
+    data : path, optional
+        Folder of the data; that of the environment variable MVSBOOST_DATA by default.
+    out : path
+        Folder for results. Cells that it has already are not run again.
+    command : str
+        Shown in the report as what made it.
+    progress : bool
+        Show a bar with the time left.
+    """
+    if size not in SIZES:
+        raise ParameterError("size", size, f"one of {', '.join(SIZES)}")
+    names = _among("only", experiments, EXPERIMENTS)
+    chosen = _among("datasets", sets, PAPER_SETS) if sets else list(SIZES[size].sets)
+    if jobs < 1:
+        raise ParameterError("jobs", jobs, "an integer >= 1")
+    folder = None if data is None else Path(data)
+    with Store(out) as store:
+        plan = Plan(SIZES[size], chosen, store)
+        run_cells(plan, names, jobs=jobs, folder=folder, progress=progress)
+        made_by = "\n".join([command, f"seeds 0 to {plan.size.seeds - 1}", *_versions()])
+        return write_results(plan, names, Path(out), made_by)
+
+
+def _among(parameter: str, given: Sequence[str] | None, known: Mapping[str, object]) -> list[str]:
+    for name in given or ():
+        if name not in known:
+            raise ParameterError(parameter, name, f"among {', '.join(known)}")
+    return [name for name in known if given is None or name in given]
+
+
+def _versions() -> list[str]:
+    lines = []
+    for package in _PACKAGES:
+        try:
+            lines.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            lines.append(f"{package} is not installed")
+    return lines

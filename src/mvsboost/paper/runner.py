@@ -1,0 +1,129 @@
+"""Run the cells that are missing, in as many processes as asked for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from mvsboost.paper.engines import fit_and_judge
+from mvsboost.paper.plan import EXPERIMENTS, Cell, Plan
+from mvsboost.paper.store import key_of
+
+__all__ = ["missing_cells", "run_cells"]
+
+
+def missing_cells(plan: Plan, experiments: Iterable[str]) -> list[Cell]:
+    """Cells that can be done now and are not, each once."""
+    cells: dict[str, Cell] = {}
+    for name in experiments:
+        for cell in EXPERIMENTS[name].cells(plan):
+            if plan.store.get(cell) is None:
+                cells.setdefault(key_of(cell), cell)
+    return list(cells.values())
+
+
+def run_cells(
+    plan: Plan,
+    experiments: Iterable[str],
+    *,
+    jobs: int = 1,
+    folder: Path | None = None,
+    progress: bool = True,
+) -> int:
+    """Do all that is missing, what depends on other cells after them; returns how many.
+
+    Parameters
+    ----------
+    plan : Plan
+        Its store must be open for writing: results are kept as they come.
+    experiments : iterable of str
+    jobs : int
+        Processes; each trains with one thread.
+    folder : Path, optional
+        Where the data lie.
+    progress : bool
+        Show a bar with the time left.
+    """
+    names, done = list(experiments), 0
+    with _workers(jobs) as submit, _bar(progress) as show:
+        while cells := missing_cells(plan, names):
+            show(0, len(cells))
+            for cell, result, seconds in _results(submit, cells, folder, jobs):
+                plan.store.put(cell, result, took=round(seconds, 3))
+                done += 1
+                show(1, 0)
+    return done
+
+
+def _timed(cell: Cell, folder: Path | None) -> tuple[dict[str, float], float]:
+    start = time.perf_counter()
+    return fit_and_judge(cell, folder), time.perf_counter() - start
+
+
+Submit = Callable[..., "Future[Any]"]
+
+
+@contextmanager
+def _workers(jobs: int) -> Iterator[Submit]:
+    """How work is handed over: here and now, or to processes of their own."""
+    if jobs == 1:
+        yield _at_once
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        try:
+            yield pool.submit
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _at_once(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+    future: Future[Any] = Future()
+    future.set_result(function(*arguments))
+    return future
+
+
+def _results(
+    submit: Submit, cells: list[Cell], folder: Path | None, jobs: int
+) -> Iterator[tuple[Cell, dict[str, float], float]]:
+    """Results as they come; only a few cells are handed over ahead."""
+    waiting: dict[Future[Any], Cell] = {}
+    todo = iter(cells)
+    exhausted = False
+    while waiting or not exhausted:
+        while not exhausted and len(waiting) < jobs + (jobs > 1):
+            cell = next(todo, None)
+            if cell is None:
+                exhausted = True
+            else:
+                waiting[submit(_timed, cell, folder)] = cell
+        finished, _ = wait(waiting, return_when=FIRST_COMPLETED) if waiting else (set(), set())
+        for future in finished:
+            cell = waiting.pop(future)
+            result, seconds = future.result()
+            yield cell, result, seconds
+
+
+@contextmanager
+def _bar(progress: bool) -> Iterator[Callable[[int, int], None]]:
+    """A function that moves the bar on, or makes it longer."""
+    if not progress:
+        yield lambda steps, more: None
+        return
+    try:
+        from tqdm import tqdm
+    except ImportError as error:
+        raise ImportError("the progress bar needs tqdm: pip install mvsboost[paper]") from error
+    with tqdm(total=0, unit="cell", mininterval=0.5, smoothing=0.05) as bar:
+
+        def show(steps: int, more: int) -> None:
+            bar.total = (bar.total or 0) + more
+            bar.update(steps)
+            bar.refresh()
+
+        yield show

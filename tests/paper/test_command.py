@@ -1,0 +1,154 @@
+"""The command from end to end, on a small set and a small protocol."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mvsboost.errors import ParameterError
+from mvsboost.paper import command, plan, runner
+from mvsboost.paper.command import run_paper
+from mvsboost.paper.engines import fit_and_judge
+from mvsboost.paper.plan import METHODS, SIZES, Size
+from mvsboost.paper.sets import PAPER_SETS, Part, PreparedSet, SetInfo, split_at_random
+from mvsboost.paper.summaries import change_of
+
+TINY = Size(
+    haste=1.0,
+    seeds=2,
+    folds=1,
+    rates=(0.3,),
+    more_rates=(0.6,),
+    lambdas=(0.1, 1.0),
+    ratios=((1, 1), (1, 2)),
+    sets=("toy",),
+)
+
+
+def _toy(folder) -> PreparedSet:
+    rng = np.random.default_rng(0)
+    n = 400
+    kind = np.array(list("abc"), object)[rng.integers(0, 3, n)]
+    x = np.where(rng.random(n) < 0.1, np.nan, rng.normal(size=n))
+    y = (np.nan_to_num(x) + (kind == "a") + rng.normal(size=n) > 0.5).astype(np.int64)
+    return split_at_random("toy", Part({"kind": kind, "x": x}, y), ("kind",))
+
+
+def _lines(folder) -> list[str]:
+    return (folder / "cells.jsonl").read_text().splitlines()
+
+
+@pytest.fixture
+def toy(monkeypatch):
+    tree = {
+        "num_leaves": 4,
+        "min_data_in_leaf": 5,
+        "min_sum_hessian_in_leaf": 1e-3,
+        "feature_fraction": 1.0,
+        "lambda_l1": 0.0,
+        "lambda_l2": 1.0,
+    }
+    info = SetInfo("Toy", _toy, paper_error=0.25, trees=4, learning_rate=0.3, tree=tree)
+    monkeypatch.setitem(PAPER_SETS, "toy", info)
+    monkeypatch.setitem(SIZES, "tiny", TINY)
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_run_writes_a_page_and_does_nothing_twice(tmp_path, monkeypatch):
+    pytest.importorskip("lightgbm")
+    files = run_paper(size="tiny", out=tmp_path, progress=False)
+    assert [file.name for file in files] == ["index.html", "paper.md"]
+    text = (tmp_path / "paper.md").read_text()
+    for title in (method.title for method in METHODS.values()):
+        assert f"| {title} |" in text
+    assert "| MVS, paper |" in text
+    assert "| Toy |" in text
+    assert (tmp_path / "figure1.png").stat().st_size > 1000
+    before = (tmp_path / "cells.jsonl").read_bytes()
+    cells = [json.loads(line)["cell"] for line in before.splitlines()]
+    assert {cell["engine"] for cell in cells} == {"mvsboost", "lightgbm"}
+    assert {cell["fold"] for cell in cells} == {-1, 0}
+    monkeypatch.setattr(runner, "fit_and_judge", None)  # nothing is left to do
+    run_paper(size="tiny", out=tmp_path, progress=False)
+    assert (tmp_path / "cells.jsonl").read_bytes() == before
+
+
+@pytest.mark.usefixtures("toy")
+def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, monkeypatch):
+    done, fit = [], runner.fit_and_judge
+
+    def fit_some(cell, folder):
+        if len(done) == 3:
+            raise KeyboardInterrupt
+        done.append(cell)
+        return fit(cell, folder)
+
+    monkeypatch.setattr(runner, "fit_and_judge", fit_some)
+    with pytest.raises(KeyboardInterrupt):
+        run_paper(size="tiny", experiments=["rates"], out=tmp_path, progress=False)
+    assert len(_lines(tmp_path)) == 3
+    monkeypatch.setattr(runner, "fit_and_judge", fit)
+    run_paper(size="tiny", experiments=["rates"], out=tmp_path, progress=False)
+    cells = [json.loads(line)["cell"] for line in _lines(tmp_path)]
+    assert cells[:3] == done
+    assert len({json.dumps(cell, sort_keys=True) for cell in cells}) == len(cells) > 3
+
+
+@pytest.mark.large
+def test_processes_share_the_work(tmp_path, monkeypatch):
+    pytest.importorskip("lightgbm")
+    monkeypatch.setitem(SIZES, "tiny", replace(TINY, haste=100.0, sets=("adult",)))
+    run_paper(size="tiny", experiments=["preparation"], jobs=2, out=tmp_path, progress=False)
+    (record,) = map(json.loads, _lines(tmp_path))
+    assert record["cell"]["engine"] == "lightgbm"
+    assert 0.05 < record["result"]["error"] < 0.1
+
+
+@pytest.mark.usefixtures("toy")
+@pytest.mark.parametrize("lam", [0.1, "root"])
+def test_lightgbm_grows_trees_on_rows_that_mvs_draws(lam, tmp_path):
+    pytest.importorskip("lightgbm")
+    made = plan.Plan(TINY, ["toy"], command.Store(tmp_path))
+    mvs = {"name": "mvs", "rate": 0.5, "lam": lam}
+    result = fit_and_judge(made.cell("toy", mvs, 0, engine="lightgbm", view="counters"))
+    without = fit_and_judge(
+        made.cell("toy", {"name": "none"}, 0, engine="lightgbm", view="counters")
+    )
+    assert result["error"] == pytest.approx(without["error"], abs=0.08)
+    with pytest.raises(ParameterError, match="counters"):
+        fit_and_judge(made.cell("toy", mvs, 0, engine="lightgbm"))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"size": "huge"}, "quick, standard, full"),
+        ({"experiments": ["quantity"]}, "preparation, quality, rates"),
+        ({"sets": ["iris"]}, "adult, amazon"),
+        ({"jobs": 0}, ">= 1"),
+    ],
+)
+def test_what_is_not_known_is_refused(wrong, message, tmp_path):
+    with pytest.raises(ParameterError, match=message):
+        run_paper(out=tmp_path, progress=False, **wrong)
+
+
+def test_haste_keeps_the_product_of_trees_and_learning_rate(tmp_path):
+    for name, info in PAPER_SETS.items():
+        cell = plan.Plan(SIZES["standard"], [name], command.Store(tmp_path)).cell(name, {}, 0)
+        assert cell["learning_rate"] <= plan.LARGEST_LEARNING_RATE
+        assert cell["trees"] * cell["learning_rate"] == pytest.approx(
+            info.trees * info.learning_rate, rel=0.01
+        )
+
+
+def test_changes_are_in_percent_of_the_mean_baseline():
+    change = change_of([0.09, 0.11], [0.1, 0.1])
+    assert change.mean == pytest.approx(0.0)
+    assert change.deviation == pytest.approx(np.std([-10, 10], ddof=1))
+    assert change.p_value == pytest.approx(1.0)
+    assert np.isnan(change_of([0.1], [0.1]).p_value)
+    assert change_of([0.08, 0.0801, 0.0799], [0.1, 0.1, 0.1]).p_value < 0.01
