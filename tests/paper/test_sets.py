@@ -10,7 +10,7 @@ import pytest
 
 from mvsboost.datasets import DATA_VARIABLE
 from mvsboost.errors import DataError, ParameterError
-from mvsboost.paper.sets import PAPER_SETS, Part, PreparedSet, as_texts, load_set
+from mvsboost.paper.sets import PAPER_SETS, Part, PreparedSet, as_texts, counted, load_set
 
 SHAPES = {
     "adult": (39073, 9769, 14, 14),
@@ -43,7 +43,7 @@ def test_rows_and_columns_are_those_of_the_protocol(prepared):
     rates = prepared.train.target.mean(), prepared.test.target.mean()
     assert abs(rates[0] - rates[1]) < 0.01
     if n_counted is not None:
-        train, test = prepared.with_counters
+        train, test = counted(prepared.train, prepared.test, prepared.categorical)
         assert train.shape == (n_train, n_counted)
         assert test.shape == (n_test, n_counted)
         assert np.isfinite(train).all()
@@ -55,7 +55,7 @@ def test_counters_replace_categories_and_indicators_say_what_was_missing():
         np.array([1, 0, 1]),
     )
     test = Part({"kind": np.array(["a"], object), "x": np.array([np.nan])}, np.array([0]))
-    learned, judged = PreparedSet("toy", train, test, ("kind",)).with_counters
+    learned, judged = counted(train, test, ("kind",))
     assert learned[:, 1:].tolist() == [[1.0, 0.0], [0.0, 1.0], [3.0, 0.0]]
     assert judged.tolist() == [[0.75, 0.0, 1.0]]
 

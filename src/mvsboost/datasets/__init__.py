@@ -72,13 +72,13 @@ def load_adult(*, as_frame: bool = False) -> Any:
     return pd.DataFrame({**data, "part": part, "target": target})
 
 
-def data_path(name: str) -> Path:
-    """Path of a data set in the folder that the variable MVSBOOST_DATA names.
+def data_path(name: str, folder: Path | None = None) -> Path:
+    """Path of a data set in a folder, by default the one that the variable MVSBOOST_DATA names.
 
     Raises
     ------
     DataError
-        The variable is not set, or the folder has no such file.
+        No folder is given and the variable is not set, or the folder has no such file.
 
     Examples
     --------
@@ -87,12 +87,16 @@ def data_path(name: str) -> Path:
         ...
     mvsboost.errors.DataError: ...
     """
-    folder = os.environ.get(DATA_VARIABLE)
-    if not folder:
+    if folder is not None:
+        if not (folder / name).is_file():
+            raise DataError(f"{name} is not in the folder {folder}")
+        return folder / name
+    named = os.environ.get(DATA_VARIABLE)
+    if not named:
         raise DataError(
             f"{name} is not part of the package: set {DATA_VARIABLE} to the folder that has it"
         )
-    path = Path(folder) / name
+    path = Path(named) / name
     if not path.is_file():
-        raise DataError(f"{name} is not in the folder {folder} that {DATA_VARIABLE} names")
+        raise DataError(f"{name} is not in the folder {named} that {DATA_VARIABLE} names")
     return path

@@ -57,7 +57,7 @@ class Size:
 
 
 _TUNED_RATES = (0.6, 0.7, 0.8, 0.9)
-_RATES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5)
+PAPER_RATES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5)
 _RATIOS = ((5, 1), (4, 1), (2, 1), (1, 1), (1, 2), (1, 4), (1, 5))
 N_FOLDS = 5
 
@@ -76,7 +76,7 @@ SIZES: dict[str, Size] = {
         haste=5,
         seeds=5,
         folds=1,
-        rates=_RATES,
+        rates=PAPER_RATES,
         more_rates=_TUNED_RATES,
         lambdas=(1e-4, 1e-2, 1e-1, 1.0, 1e2),
         ratios=((4, 1), (1, 1), (1, 4)),
@@ -86,7 +86,7 @@ SIZES: dict[str, Size] = {
         haste=1,
         seeds=10,
         folds=N_FOLDS,
-        rates=_RATES,
+        rates=PAPER_RATES,
         more_rates=_TUNED_RATES,
         lambdas=tuple(10.0**k for k in range(-6, 4)),
         ratios=_RATIOS,
@@ -106,15 +106,12 @@ class Method:
         From a rate and a size to samplers, one of which is chosen on folds.
     leaf_values : {"sample", "all"}
     second_look : int
-    engine : {"mvsboost", "lightgbm"}
-        Who grows the trees.
     """
 
     title: str
     settings: Callable[[float, Size], list[Cell]]
     leaf_values: str = "sample"
     second_look: int = 0
-    engine: str = "mvsboost"
 
 
 def _sgb(rate: float, size: Size) -> list[Cell]:
@@ -203,8 +200,6 @@ class Plan:
             sampler,
             seed,
             fold=fold,
-            engine=method.engine,
-            view="native" if method.engine == "mvsboost" else "counters",
             leaf_values=method.leaf_values,
             second_look=method.second_look,
         )
@@ -226,20 +221,20 @@ class Plan:
         settings = self.settings(method, rate)
         if len(settings) == 1:
             return settings[0]
-        errors = [self.mean(self.on_folds(name, method, setting)) for setting in settings]
+        errors = [self.mean_error(self.on_folds(name, method, setting)) for setting in settings]
         known = [error for error in errors if error is not None]
         return settings[int(np.argmin(known))] if len(known) == len(errors) else None
 
-    def results(self, cells: Sequence[Cell], field: str = "error") -> list[float] | None:
-        """One number of each cell; None while any is missing."""
+    def errors(self, cells: Sequence[Cell]) -> list[float] | None:
+        """The error of each cell; None while any is missing."""
         found = [self.store.get(cell) for cell in cells]
         if any(result is None for result in found):
             return None
-        return [result[field] for result in found if result is not None]
+        return [result["error"] for result in found if result is not None]
 
-    def mean(self, cells: Sequence[Cell], field: str = "error") -> float | None:
+    def mean_error(self, cells: Sequence[Cell]) -> float | None:
         """The mean over cells; None while any is missing."""
-        found = self.results(cells, field)
+        found = self.errors(cells)
         return None if found is None else float(np.mean(found))
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
+from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -93,17 +94,13 @@ def _results(
 ) -> Iterator[tuple[Cell, dict[str, float], float]]:
     """Results as they come; only a few cells are handed over ahead."""
     waiting: dict[Future[Any], Cell] = {}
-    todo = iter(cells)
-    exhausted = False
-    while waiting or not exhausted:
-        while not exhausted and len(waiting) < jobs + (jobs > 1):
-            cell = next(todo, None)
-            if cell is None:
-                exhausted = True
-            else:
-                waiting[submit(_timed, cell, folder)] = cell
-        finished, _ = wait(waiting, return_when=FIRST_COMPLETED) if waiting else (set(), set())
-        for future in finished:
+    todo, ahead = iter(cells), jobs + (jobs > 1)
+    while True:
+        for cell in islice(todo, ahead - len(waiting)):
+            waiting[submit(_timed, cell, folder)] = cell
+        if not waiting:
+            return
+        for future in wait(waiting, return_when=FIRST_COMPLETED).done:
             cell = waiting.pop(future)
             result, seconds = future.result()
             yield cell, result, seconds

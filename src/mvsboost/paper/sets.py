@@ -8,10 +8,8 @@ category is a category, and the published indices say which rows are for testing
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mvsboost.datasets import data_path, load_adult
-from mvsboost.errors import DataError, ParameterError
+from mvsboost.errors import ParameterError
 from mvsboost.paper.counters import count_categories
 
 __all__ = ["PAPER_SETS", "Part", "PreparedSet", "SetInfo", "load_set"]
@@ -66,11 +64,6 @@ class PreparedSet:
     test: Part
     categorical: tuple[str, ...]
 
-    @cached_property
-    def with_counters(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Train and test rows as numbers only: running means, zeros and indicators."""
-        return counted(self.train, self.test, self.categorical)
-
 
 def counted(
     train: Part, test: Part, categorical: tuple[str, ...]
@@ -104,25 +97,25 @@ class SetInfo:
     title : str
     read : callable
         From the folder of files (or None for the environment's) to the prepared set.
-    stands_in : bool
-        Whether it is here in place of a set of the paper that cannot be had.
-    paper_error : float or None
-        1 − AUC without sampling in the paper.
     trees, learning_rate : int, float
         Tuned, as published for LightGBM.
     tree : mapping
         The other tuned parameters, under LightGBM's names.
+    stands_in : bool
+        Whether it is here in place of a set of the paper that cannot be had.
+    paper_error : float or None
+        1 − AUC without sampling in the paper.
     note : str
         Where it differs from the paper's.
     """
 
     title: str
     read: Callable[[Path | None], PreparedSet]
+    trees: int
+    learning_rate: float
+    tree: Mapping[str, float]
     stands_in: bool = False
     paper_error: float | None = None
-    trees: int = 1000
-    learning_rate: float = 0.05
-    tree: Mapping[str, float] = field(default_factory=dict)
     note: str = ""
 
 
@@ -132,7 +125,7 @@ def load_set(name: str, folder: Path | None = None) -> PreparedSet:
     Raises
     ------
     DataError
-        Its file is not there; the message says where to get it.
+        Its file is not there; the message names it.
     """
     if name not in PAPER_SETS:
         raise ParameterError("datasets", name, f"among {', '.join(PAPER_SETS)}")
@@ -142,15 +135,9 @@ def load_set(name: str, folder: Path | None = None) -> PreparedSet:
 # --- reading ------------------------------------------------------------------------------------
 
 
-def read_parquet(name: str, folder: Path | None, sha256: str | None = None) -> Columns:
+def read_parquet(name: str, folder: Path | None) -> Columns:
     """Columns of a Parquet file, in the order of the file."""
-    path = data_path(name) if folder is None else folder / name
-    if not path.is_file():
-        raise DataError(f"{name} is not in the folder {folder}")
-    if sha256 is not None:
-        found = hashlib.sha256(path.read_bytes()).hexdigest()
-        if not found.startswith(sha256):
-            raise DataError(f"{path} is not the file that was meant: its SHA-256 is {found}")
+    path = data_path(name, folder)
     try:
         import pyarrow.parquet as pq
     except ImportError as error:

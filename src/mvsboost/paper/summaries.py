@@ -7,7 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mvsboost.paper.plan import METHODS, Cell, Method, Plan, baselines, judged, preparation_cell
+from mvsboost.paper.plan import (
+    METHODS,
+    PAPER_RATES,
+    Cell,
+    Method,
+    Plan,
+    baselines,
+    judged,
+    preparation_cell,
+)
 from mvsboost.paper.sets import PAPER_SETS
 
 __all__ = [
@@ -19,8 +28,6 @@ __all__ = [
     "preparation",
     "quality_changes",
 ]
-
-PAPER_RATES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5)
 
 PAPER_BY_RATE: dict[str, dict[float, float]] = {
     name: dict(zip(PAPER_RATES, values, strict=True))
@@ -82,22 +89,24 @@ def _p_value(errors: Sequence[float], baseline: Sequence[float]) -> float:
     return float(ttest_1samp(difference, 0.0).pvalue)
 
 
-def _change(plan: Plan, name: str, method: Method, rate: float | None) -> Change | None:
-    sampler = plan.chosen(name, method, rate)
-    baseline = plan.results(baselines(plan, name))
+def _change(
+    plan: Plan, name: str, method: Method, rate: float | None = None
+) -> tuple[Change, Cell] | None:
+    """The change on a set at the setting that folds chose, and that setting."""
+    sampler, baseline = plan.chosen(name, method, rate), plan.errors(baselines(plan, name))
     if sampler is None or baseline is None:
         return None
-    errors = plan.results(judged(plan, name, method, sampler))
-    return None if errors is None else change_of(errors, baseline)
+    errors = plan.errors(judged(plan, name, method, sampler))
+    return None if errors is None else (change_of(errors, baseline), sampler)
 
 
 def changes_by_rate(plan: Plan, method: str) -> dict[float, dict[str, Change]]:
     """A method's changes by rate and set, as far as they are known."""
     return {
         rate: {
-            name: change
+            name: found[0]
             for name in plan.sets
-            if (change := _change(plan, name, METHODS[method], rate)) is not None
+            if (found := _change(plan, name, METHODS[method], rate)) is not None
         }
         for rate in plan.size.rates
     }
@@ -105,15 +114,11 @@ def changes_by_rate(plan: Plan, method: str) -> dict[float, dict[str, Change]]:
 
 def quality_changes(plan: Plan, method: str) -> dict[str, tuple[Change, Cell]]:
     """A method's change on each set at the setting that folds chose, and that setting."""
-    found = {}
-    for name in plan.sets:
-        change, sampler = (
-            _change(plan, name, METHODS[method], None),
-            plan.chosen(name, METHODS[method]),
-        )
-        if change is not None and sampler is not None:
-            found[name] = change, sampler
-    return found
+    return {
+        name: found
+        for name in plan.sets
+        if (found := _change(plan, name, METHODS[method])) is not None
+    }
 
 
 def average(changes: Sequence[Change]) -> float:
