@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mvsboost.backends.cpu import CPUBackend
-from mvsboost.backends.cpu.apply import MASKED_SPLITS, LeafFinder, number_dtype
+from mvsboost.backends.cpu.apply import MASKED_SPLITS, PLANE, REMAINING, LeafFinder, number_dtype
 from mvsboost.backends.reference import ReferenceBackend
 from mvsboost.boosting import train
 from mvsboost.data import Dataset
@@ -57,9 +57,9 @@ def test_a_test_is_made_once_for_every_plane_with_leaves_to_its_left(table, make
         many = np.flatnonzero((tree.threshold < 0) & (tree.missing_bin >= 32) & ~tree.is_leaf)
         many = many[tree.left[many] <= 2 * MASKED_SPLITS]
         assert len(tests.exits) == len(set(tests.exits)) == n_exits
-        assert (tests.remaining < 0xFF).all()
-        assert tests.plane.max() <= (n_exits - 1) // 8
-        assert n_exits - 1 <= len(tests.feature) + len(many) < 2 * n_exits
+        assert (tests.rows[:, REMAINING] < 0xFF).all()
+        assert tests.rows[:, PLANE].max() <= (n_exits - 1) // 8
+        assert n_exits - 1 <= len(tests.rows) + len(many) < 2 * n_exits
         assert sorted(tests.looked_up) == sorted(set(tree.feature[many]))
     assert len(many) > len(tests.looked_up) == 2
 

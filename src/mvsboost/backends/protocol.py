@@ -127,7 +127,8 @@ class TreeArrays(Protocol):
     """What a backend asks of a finished tree.
 
     Nodes are numbered from 0, the root; children come in pairs, in the order in which their
-    parents were split. A categorical test has threshold -1.
+    parents were split. A categorical test has threshold -1; its row of `category_sets`, in
+    `categories`, has a bit for every bin that goes left.
     """
 
     @property
@@ -135,7 +136,13 @@ class TreeArrays(Protocol):
     @property
     def threshold(self) -> NDArray[np.int32]: ...
     @property
+    def missing_left(self) -> NDArray[np.bool_]: ...
+    @property
     def missing_bin(self) -> NDArray[np.int32]: ...
+    @property
+    def categories(self) -> NDArray[np.int32]: ...
+    @property
+    def category_sets(self) -> NDArray[np.uint32]: ...
     @property
     def left(self) -> NDArray[np.int32]: ...
     @property

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,9 +81,16 @@ class GrownTree:
         self, *, sample: bool
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """Gradient, hessian and weight of each node: of the sample, or of what decided."""
-        if sample or self.exact_packing is None or self.nodes.everything is None:
-            return self.sample_packing.unpack_all(self.nodes.sample)
-        return self.exact_packing.unpack_all(self.nodes.everything)
+        exact = None if sample else self.exact_packing
+        return _sums(self.nodes, self.sample_packing, exact)
+
+
+def _sums(
+    nodes: GrownNodes, sample: Packing, exact: Packing | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    if exact is None or nodes.everything is None:
+        return sample.unpack_all(nodes.sample)
+    return exact.unpack_all(nodes.everything)
 
 
 def grow_tree(
@@ -122,7 +130,9 @@ def grow_tree(
         min_gain=params.min_gain,
         second_look=params.second_look,
     )
-    nodes = backend.grow_whole_tree(request) if isinstance(backend, GrowsWholeTrees) else None
+    # isinstance would ask this of the protocol too, for a hundred times as long
+    whole = hasattr(backend, "grow_whole_tree")
+    nodes = cast(GrowsWholeTrees, backend).grow_whole_tree(request) if whole else None
     if nodes is None:
         nodes = _Grower(backend, table, request).grow()
     return _with_structure(nodes, table, sample_packing, exact_packing)
@@ -132,27 +142,22 @@ def _with_structure(
     nodes: GrownNodes, table: FeatureTable, sample: Packing, exact: Packing | None
 ) -> GrownTree:
     """Give the nodes the form of a tree, its values still 0."""
-    inner = np.flatnonzero(nodes.feature != LEAF)
-    tested = nodes.feature[inner]
-    missing_bin = np.zeros(len(nodes.feature), NODE)
-    missing_bin[inner] = table.n_bins[tested]
-    missing_left = np.zeros(len(nodes.feature), bool)
-    missing_left[inner] = nodes.goes_left[inner, missing_bin[inner]] == 1
-    by_category = inner[table.categorical[tested]]
-    categories = np.full(len(nodes.feature), LEAF, NODE)
+    inner, n = nodes.feature != LEAF, len(nodes.feature)
+    missing_bin = np.where(inner, table.n_bins[nodes.feature], 0).astype(NODE)
+    by_category = np.flatnonzero(inner & table.categorical[nodes.feature])
+    categories = np.full(n, LEAF, NODE)
     categories[by_category] = np.arange(len(by_category))
-    grown = GrownTree(Tree.single_leaf(), nodes, sample, exact)
-    _, hessian, cover = grown.sums(sample=False)
+    _, hessian, cover = _sums(nodes, sample, exact)
     tree = Tree(
         feature=nodes.feature,
         threshold=nodes.threshold,
-        missing_left=missing_left,
+        missing_left=nodes.goes_left[np.arange(n), missing_bin].view(bool) & inner,
         categories=categories,
         category_sets=pack_set(nodes.goes_left[by_category].ravel()).reshape(-1, TABLE // 32),
         missing_bin=missing_bin,
         left=nodes.left,
         right=nodes.right,
-        value=np.zeros(len(nodes.feature)),
+        value=np.zeros(n),
         gain=nodes.gain,
         cover=cover,
         hessian=hessian,

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from mvsboost.backends.cpu.machine import add_pair, lowest_bit, stack_array
 from mvsboost.backends.protocol import TreeArrays
-from mvsboost.dtypes import BIN, TABLE
-from mvsboost.jit import kernel
+from mvsboost.dtypes import TABLE
+from mvsboost.jit import inlined, kernel
 
 MASKED_SPLITS = 255
 """Splits that planes of 256 leaves have room for."""
@@ -34,27 +34,44 @@ MASKED_SPLITS = 255
 _BLOCK = 4096  # rows that are worked on at a time, unless their planes are many
 _ROOM = 32_768  # bytes of planes that stay in the first-level cache
 _ALL = np.uint8(0xFF)
+_ALL_WORD = np.uint32(0xFFFFFFFF)
+_MASKED_NODES = 2 * MASKED_SPLITS + 1
 _planes, _words = stack_array(np.uint8, _ROOM), stack_array(np.uint32, _BLOCK)
+_nodes = stack_array(np.int64, _MASKED_NODES)
 _whole_numbers = stack_array(np.int64, _BLOCK)
 _LOWER, _LOWER_OR_MISSING, _SET = 0, 1, 2
+
+# columns of `Tests.rows`
+COLUMN, PLANE, KIND, THRESHOLD, MISSING, BITS, REMAINING = range(7)
+N_COLUMNS = 7
 _TWO = np.uint64(2)
 
 
+class Splits(NamedTuple):
+    """The splits of a tree, for kernels; see `trees.tree.Tree`."""
+
+    feature: NDArray[np.int32]
+    threshold: NDArray[np.int32]
+    missing_left: NDArray[np.bool_]
+    missing_bin: NDArray[np.int32]
+    categories: NDArray[np.int32]
+    category_sets: NDArray[np.uint32]
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+
+
 class Tests(NamedTuple):
-    """The splits of a tree as tests on columns, once for each plane that they touch, or as tables.
+    """The first splits of a tree as tests on columns, or as tables.
 
     Attributes
     ----------
-    feature, plane, kind : int64 arrays
-        Column and plane of each test, and how it is made.
-    threshold, missing : uint8 arrays
-        Rows with a bin up to the threshold pass, and, for one kind, those with a missing value.
-    bits : uint32 array
-        Rows with one of these bins pass, where a column has at most 32.
-    remaining : uint8 array
-        Leaves of the plane that a row which fails may still be in.
+    rows : int64 array of shape (n_tests, 7)
+        A test for each plane that a split touches, by column: its column of the data, its plane,
+        how it is made, the threshold up to which bins pass, the missing bin, the bins that pass
+        as bits where there are at most 32, and the leaves of the plane that remain where a row
+        fails. See `COLUMN` and its neighbours.
     looked_up : int64 array
-        Columns of more bins whose categories are tested.
+        Columns of the data with more bins whose categories are tested.
     tables : uint32 array of shape (n, words, 256)
         Leaves that a row may still be in after all tests of each of these n columns, by 32
         leaves and by its bin.
@@ -62,13 +79,7 @@ class Tests(NamedTuple):
         Node that each bit stands for.
     """
 
-    feature: NDArray[np.int64]
-    plane: NDArray[np.int64]
-    kind: NDArray[np.int64]
-    threshold: NDArray[np.uint8]
-    missing: NDArray[np.uint8]
-    bits: NDArray[np.uint32]
-    remaining: NDArray[np.uint8]
+    rows: NDArray[np.int64]
     looked_up: NDArray[np.int64]
     tables: NDArray[np.uint32]
     exits: NDArray[np.int64]
@@ -76,7 +87,7 @@ class Tests(NamedTuple):
 
 def number_dtype(n: int) -> Any:
     """Type of the numbers under n: the narrowest, since all rows have one."""
-    return np.min_scalar_type(max(n - 1, 0)).type
+    return np.uint8 if n <= 256 else np.uint16 if n <= 65_536 else np.uint32
 
 
 class LeafFinder:
@@ -91,101 +102,114 @@ class LeafFinder:
     """
 
     def __init__(self, tree: TreeArrays) -> None:
-        table = tree.goes_left()
-        self.tests = make_tests(tree, table)
-        self._tree = tree.feature, tree.left, tree.right, table
-        is_deep = tree.n_nodes > 2 * MASKED_SPLITS + 1
+        self._splits = Splits(
+            tree.feature,
+            tree.threshold,
+            tree.missing_left,
+            tree.missing_bin,
+            tree.categories,
+            tree.category_sets,
+            tree.left,
+            tree.right,
+        )
+        self.tests = make_tests(self._splits)
+        is_deep = tree.n_nodes > _MASKED_NODES
         self.node = np.arange(tree.n_nodes) if is_deep else self.tests.exits
         self.dtype = number_dtype(len(self.node))
 
     def find(self, columns: NDArray[np.uint8], start: int, stop: int, out: NDArray[Any]) -> None:
         """Number of the leaf of the rows start..stop of columns (n_features, n_rows)."""
-        find_leaves(columns, start, stop, self.tests, *self._tree, out)
+        find_leaves(columns, start, stop, self.tests, self._splits, out)
 
 
-def make_tests(tree: TreeArrays, table: NDArray[np.uint8]) -> Tests:
-    """The first splits of a tree, whose bins that go left are marked in `table`."""
-    exits, lefts = _number_leaves(tree.left, tree.right)
-    split = np.array(list(lefts), np.int64)
-    many = split[(tree.threshold[split] < 0) & (tree.missing_bin[split] >= 32)].tolist()
-    looked_up, tables = _look_up_tables(tree.feature, table, many, lefts, len(exits))
-    by_feature = sorted(lefts.keys() - set(many), key=tree.feature.tolist().__getitem__)
-    touched = [
-        (tested, plane, ((1 << stop) - (1 << start)) >> 8 * plane & 0xFF)
-        for tested in by_feature  # a column stays in the cache for all of its tests
-        for start, stop in [lefts[tested]]
-        for plane in range(start // 8, (stop + 7) // 8)
-    ]
-    node, plane, out = np.array(touched, np.int64).reshape(-1, 3).T
-    numeric = tree.threshold[node] >= 0
-    missing_left = table[node, tree.missing_bin[node]] == 1
-    kind = np.where(missing_left, _LOWER_OR_MISSING, _LOWER)
-    kind[~numeric] = _SET
-    return Tests(
-        feature=tree.feature[node].astype(np.int64),
-        plane=np.ascontiguousarray(plane),
-        kind=kind,
-        threshold=np.where(numeric, tree.threshold[node], 0).astype(BIN),
-        missing=tree.missing_bin[node].astype(BIN),
-        bits=np.packbits(table[node, :32], axis=1, bitorder="little").view("<u4")[:, 0],
-        remaining=(0xFF - out).astype(np.uint8),
-        looked_up=looked_up,
-        tables=tables,
-        exits=np.array(exits, np.int64),
+def make_tests(splits: Splits) -> Tests:
+    """Tests of the first splits of a tree."""
+    n_leaves = (min(len(splits.feature), _MASKED_NODES) + 1) // 2
+    n_planes = (n_leaves + 7) // 8
+    room = Tests(
+        rows=np.empty(((n_leaves - 1) * n_planes, N_COLUMNS), np.int64),
+        looked_up=np.empty(len(splits.category_sets), np.int64),
+        tables=np.empty((len(splits.category_sets), (n_leaves + 31) // 32, TABLE), np.uint32),
+        exits=np.empty(n_leaves, np.int64),
     )
+    n_tests, n_tables = list_tests(splits, room)
+    return Tests(room.rows[:n_tests], room.looked_up[:n_tables], room.tables[:n_tables], room.exits)
 
 
-def _look_up_tables(
-    feature: NDArray[np.int32],
-    table: NDArray[np.uint8],
-    nodes: list[int],
-    lefts: dict[int, tuple[int, int]],
-    n_leaves: int,
-) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-    """Columns of some nodes, and one table for all tests of each."""
-    columns = sorted({int(feature[node]) for node in nodes})
-    n_words = (n_leaves + 31) // 32
-    tables = np.full((len(columns), n_words, TABLE), 0xFFFFFFFF, np.uint32)
-    for node in nodes:
-        start, stop = lefts[node]
-        out = ((1 << stop) - (1 << start)).to_bytes(4 * n_words, "little")
-        remaining = ~np.frombuffer(out, "<u4")
-        tables[columns.index(feature[node]), :, table[node] == 0] &= remaining
-    return np.array(columns, np.int64), tables
-
-
-def _number_leaves(
-    left: NDArray[np.int32], right: NDArray[np.int32]
-) -> tuple[list[int], dict[int, tuple[int, int]]]:
-    """Nodes where tests end, from left to right; the range of those left of each tested node."""
-    n = 2 * MASKED_SPLITS + 1
-    lefts, rights = left[:n].tolist(), right[:n].tolist()
-    tested = [node for node, child in enumerate(lefts) if 0 <= child < n]
-    ends, first, ranges = [1] * len(lefts), [0] * len(lefts), {}
-    for node in reversed(tested):  # children come after their parents
-        ends[node] = ends[lefts[node]] + ends[rights[node]]
-    exits = [0] * ends[0]
-    for node in tested:
-        ranges[node] = start, stop = first[node], first[node] + ends[lefts[node]]
-        first[lefts[node]], first[rights[node]] = start, stop
-        for child in (lefts[node], rights[node]):
-            if ends[child] == 1:
-                exits[first[child]] = child
-    return exits, ranges
+@inlined
+def _passes(splits: Any, node: Any, bin_: Any) -> Any:
+    """Whether a bin goes to the left child."""
+    which = splits.categories[node]
+    if which >= 0:
+        word = splits.category_sets[which, bin_ >> 5]
+        return (word >> np.uint32(bin_ & 31)) & np.uint32(1) != 0
+    if bin_ == splits.missing_bin[node]:
+        return splits.missing_left[node]
+    return bin_ <= splits.threshold[node]
 
 
 @kernel
-def find_leaves(
-    columns: Any,
-    start: int,
-    stop: int,
-    tests: Any,
-    feature: Any,
-    left: Any,
-    right: Any,
-    goes_left: Any,
-    leaf: Any,
-) -> None:
+def list_tests(splits: Any, tests: Any) -> tuple[int, int]:
+    """Write the tests of the first splits, by column, which so stays in the cache; their numbers.
+
+    A tested node has the leaves `first` to `first + ends`, and the left of them are its left
+    child's.
+    """
+    left, right, feature = splits.left, splits.right, splits.feature
+    ends, first, by_feature = _nodes(), _nodes(), _nodes()
+    n_nodes = min(left.shape[0], _MASKED_NODES)
+    for step in range(n_nodes):  # children come after their parents
+        node = n_nodes - 1 - step
+        inner = 0 <= left[node] < n_nodes
+        ends[node] = ends[left[node]] + ends[right[node]] if inner else 1
+    n, first[0], tests.exits[0] = 0, 0, 0
+    for node in range(n_nodes):
+        if ends[node] == 1:
+            tests.exits[first[node]] = node
+            continue
+        first[left[node]] = first[node]
+        first[right[node]] = first[node] + ends[left[node]]
+        place = n  # an insertion keeps those of one column in their order
+        while place > 0 and feature[by_feature[place - 1]] > feature[node]:
+            by_feature[place] = by_feature[place - 1]
+            place -= 1
+        by_feature[place] = node
+        n += 1
+    n_tests, n_tables = 0, 0
+    for i in range(n):
+        node = by_feature[i]
+        start, stop = first[node], first[node] + ends[left[node]]
+        categorical = splits.categories[node] >= 0
+        if categorical and splits.missing_bin[node] >= 32:
+            if n_tables == 0 or tests.looked_up[n_tables - 1] != feature[node]:
+                tests.looked_up[n_tables] = feature[node]
+                for word in range(tests.tables.shape[1]):
+                    for b in range(TABLE):
+                        tests.tables[n_tables, word, b] = _ALL_WORD
+                n_tables += 1
+            for word in range(start >> 5, (stop + 31) >> 5):
+                low, high = max(start - 32 * word, 0), min(stop - 32 * word, 32)
+                remaining = _ALL_WORD ^ np.uint32((1 << high) - (1 << low))
+                table = tests.tables[n_tables - 1, word]
+                for b in range(TABLE):
+                    table[b] &= _ALL_WORD if _passes(splits, node, b) else remaining
+            continue
+        kind = _LOWER_OR_MISSING if splits.missing_left[node] else _LOWER
+        for plane in range(start >> 3, (stop + 7) >> 3):
+            low, high = max(start - 8 * plane, 0), min(stop - 8 * plane, 8)
+            test = tests.rows[n_tests]
+            test[COLUMN], test[PLANE], test[KIND] = feature[node], plane, kind
+            test[THRESHOLD], test[MISSING] = splits.threshold[node], splits.missing_bin[node]
+            test[BITS], test[REMAINING] = 0, 0xFF ^ ((1 << high) - (1 << low))
+            if categorical:
+                test[KIND], test[THRESHOLD] = _SET, 0
+                test[BITS] = splits.category_sets[splits.categories[node], 0]
+            n_tests += 1
+    return n_tests, n_tables
+
+
+@kernel
+def find_leaves(columns: Any, start: int, stop: int, tests: Any, splits: Any, leaf: Any) -> None:
     """Leaf of the rows start..stop; `columns` is (n_features, n_rows).
 
     Its number from the left; of a deep tree, its node.
@@ -193,24 +217,26 @@ def find_leaves(
     planes, words = _planes(), _words()
     n_words = tests.tables.shape[1]  # of four planes each
     size = min(_BLOCK, _ROOM // (4 * n_words))
-    deep = left.shape[0] > 2 * MASKED_SPLITS + 1
+    deep = splits.left.shape[0] > _MASKED_NODES
     for block in range(start, stop, size):
         n = min(size, stop - block)
         for i in range(4 * n_words * size):
             planes[i] = _ALL
-        for j in range(tests.feature.shape[0]):
-            column = columns[tests.feature[j], block : block + n]
-            plane = planes[tests.plane[j] * size : tests.plane[j] * size + n]
-            threshold, missing, remaining = tests.threshold[j], tests.missing[j], tests.remaining[j]
-            if tests.kind[j] == _LOWER:
+        for j in range(tests.rows.shape[0]):
+            test = tests.rows[j]
+            column = columns[test[COLUMN], block : block + n]
+            plane = planes[test[PLANE] * size : test[PLANE] * size + n]
+            threshold, missing = np.uint8(test[THRESHOLD]), np.uint8(test[MISSING])
+            remaining = np.uint8(test[REMAINING])
+            if test[KIND] == _LOWER:
                 for i in range(n):
                     plane[i] &= _ALL if column[i] <= threshold else remaining
-            elif tests.kind[j] == _LOWER_OR_MISSING:
+            elif test[KIND] == _LOWER_OR_MISSING:
                 for i in range(n):
                     low = (column[i] <= threshold) | (column[i] == missing)
                     plane[i] &= _ALL if low else remaining
             else:
-                bits = tests.bits[j]
+                bits = np.uint32(test[BITS])
                 for i in range(n):
                     among = (bits >> np.uint32(column[i])) & np.uint32(1)
                     plane[i] &= _ALL if among != 0 else remaining
@@ -240,9 +266,10 @@ def find_leaves(
         if deep:
             for i in range(n):
                 node = tests.exits[out[i]]
-                while feature[node] >= 0:
-                    side = goes_left[node, columns[feature[node], block + i]]
-                    node = left[node] if side == 1 else right[node]
+                while splits.feature[node] >= 0:
+                    bin_ = np.int64(columns[splits.feature[node], block + i])
+                    side = _passes(splits, node, bin_)
+                    node = np.int64(splits.left[node] if side else splits.right[node])
                 out[i] = node
 
 

@@ -211,15 +211,12 @@ def _limits(request: TreeRequest) -> NDArray[np.float64]:
 def _as_result(nodes: grow.Nodes, n: int, exact: bool) -> GrownNodes:
     integers, reals = nodes.integers[:n], nodes.reals[:n]
     inner = integers[:, grow.LEFT] >= 0
-
-    def column(position: np.int64) -> NDArray[np.int32]:
-        return np.where(inner, integers[:, position], -1).astype(NODE)
-
+    links = np.where(inner, integers.T[: grow.RIGHT + 1], -1).astype(NODE)
     return GrownNodes(
-        feature=column(grow.FEATURE),
-        threshold=column(grow.THRESHOLD),
-        left=column(grow.LEFT),
-        right=column(grow.RIGHT),
+        feature=links[grow.FEATURE],
+        threshold=links[grow.THRESHOLD],
+        left=links[grow.LEFT],
+        right=links[grow.RIGHT],
         goes_left=nodes.goes_left[:n],
         gain=np.where(inner, reals[:, grow.GAIN], 0.0),
         lower=reals[:, grow.LOW],

@@ -7,7 +7,6 @@ import threading
 import weakref
 from collections.abc import Callable
 from functools import cached_property
-from itertools import pairwise
 from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
@@ -47,7 +46,7 @@ class Threads:
     def slices(self, n_rows: int) -> list[tuple[int, int]]:
         """Equal slices of range(n_rows), one a thread, none of them too small."""
         pieces = self.worth(n_rows)
-        return list(pairwise(n_rows * piece // pieces for piece in range(pieces + 1)))
+        return [(n_rows * i // pieces, n_rows * (i + 1) // pieces) for i in range(pieces)]
 
     def run(self, function: Callable[[int, int], T], n_rows: int) -> list[T]:
         """Results of function(start, stop) for all slices, in their order."""
