@@ -38,14 +38,16 @@ _SAMPLING_PANELS = {
 }
 
 
-def plot_error_by_rate(records: Iterable[Mapping[str, Any]]) -> Figure:
+def plot_error_by_rate(records: Iterable[Mapping[str, Any]], title: str = "") -> Figure:
     """Change of the error against the sample rate, one line a method.
 
     Parameters
     ----------
     records : iterable of mapping
         Each with ``method`` (str), ``rate`` (in (0, 1]) and ``change`` (% against no
-        sampling). A record at rate 1 is the zero line and is not drawn.
+        sampling). A record at rate 1 is the zero line and is not drawn. ``low`` and ``high``,
+        where given, are drawn as a band.
+    title : str
 
     Examples
     --------
@@ -53,25 +55,24 @@ def plot_error_by_rate(records: Iterable[Mapping[str, Any]]) -> Figure:
     >>> plot_error_by_rate(records).axes[0].get_xlabel()
     'sample rate'
     """
-    lines: dict[str, list[tuple[float, float]]] = {}
+    lines: dict[str, list[tuple[float, ...]]] = {}
     for record in records:
         if record["rate"] < 1:
-            point = (float(record["rate"]), float(record["change"]))
-            lines.setdefault(record["method"], []).append(point)
+            change = float(record["change"])
+            band = float(record.get("low", change)), float(record.get("high", change))
+            lines.setdefault(record["method"], []).append((float(record["rate"]), change, *band))
     if not lines:
         raise DataError("records must hold at least one result at a rate under 1, got none")
     figure = _new_figure(8.0, 5.0)
     axes = figure.subplots()
     axes.axhline(0.0, color="0.35", linewidth=1.2, linestyle="--", label="no sampling")
     for i, (method, points) in enumerate(lines.items()):
-        axes.plot(
-            *zip(*sorted(points), strict=True),
-            label=method,
-            linewidth=1.8,
-            markersize=6,
-            **_style(i),
-        )
-    rates = sorted({rate for points in lines.values() for rate, _ in points})
+        x, y, low, high = zip(*sorted(points), strict=True)
+        (line,) = axes.plot(x, y, label=method, linewidth=1.8, markersize=6, **_style(i))
+        if low != high:
+            axes.fill_between(x, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
+    rates = sorted({point[0] for points in lines.values() for point in points})
+    axes.set_title(title)
     axes.set_xscale("log")
     axes.set_xticks(rates, [f"{rate:g}" for rate in rates])
     axes.set_xticks([], minor=True)

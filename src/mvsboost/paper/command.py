@@ -8,8 +8,9 @@ from os import PathLike
 from pathlib import Path
 
 from mvsboost.errors import ParameterError
+from mvsboost.paper.experiments import EXPERIMENTS
 from mvsboost.paper.pages import write_results
-from mvsboost.paper.plan import EXPERIMENTS, SIZES, Plan
+from mvsboost.paper.plan import SIZES, Plan
 from mvsboost.paper.runner import run_cells
 from mvsboost.paper.sets import PAPER_SETS
 from mvsboost.paper.store import Store
@@ -36,7 +37,7 @@ def run_paper(
     ----------
     size : {"quick", "standard", "full"}
     experiments : sequence of str, optional
-        Names out of `EXPERIMENTS`; all by default.
+        Names out of `EXPERIMENTS`; those of the size by default.
     sets : sequence of str, optional
         Names out of `PAPER_SETS`; those of the size by default.
     jobs : int
@@ -52,14 +53,14 @@ def run_paper(
     """
     if size not in SIZES:
         raise ParameterError("size", size, f"one of {', '.join(SIZES)}")
-    names = _among("only", experiments, EXPERIMENTS)
+    names = _among("only", experiments or SIZES[size].experiments or None, EXPERIMENTS)
     chosen = _among("datasets", sets, PAPER_SETS) if sets else list(SIZES[size].sets)
     if jobs < 1:
         raise ParameterError("jobs", jobs, "an integer >= 1")
     folder = None if data is None else Path(data)
     with Store(out) as store:
-        plan = Plan(SIZES[size], chosen, store)
-        run_cells(plan, names, jobs=jobs, folder=folder, progress=progress)
+        plan = Plan(SIZES[size], chosen, store, folder)
+        run_cells(plan, names, jobs=jobs, progress=progress)
         made_by = "\n".join([command, f"seeds 0 to {plan.size.seeds - 1}", *_versions()])
         return write_results(plan, names, Path(out), made_by)
 

@@ -16,17 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mvsboost.boosting import TrainConfig, train
+from mvsboost.callbacks import EarlyStopping
 from mvsboost.data import Dataset
 from mvsboost.errors import ParameterError
-from mvsboost.numerics import sigmoid
+from mvsboost.metrics import get_metric
 from mvsboost.objectives import Logistic
+from mvsboost.paper.draws import SampledLogistic, SystematicMVS
+from mvsboost.paper.hosts import HOSTS
 from mvsboost.paper.sets import Part, counted, load_set
-from mvsboost.random import Purpose, stream_key, uniform
 from mvsboost.sampling import GOSS, MVS, SGB, NoSampling, Sampler
-from mvsboost.sampling.threshold import threshold_by_sorting
 from mvsboost.trees import TreeParams
 
-__all__ = ["ENGINES", "VIEWS", "fit_and_judge", "make_sampler"]
+__all__ = ["ENGINES", "VIEWS", "fit_and_judge", "make_sampler", "seen"]
 
 FOLD_SEED = 0
 VIEWS = ("native", "counters")
@@ -36,6 +37,8 @@ _SAMPLERS: dict[str, Callable[..., Sampler]] = {
     "sgb": SGB,
     "goss": GOSS,
     "mvs": MVS,
+    "variant": lambda variant, rate: MVS.variant(variant, rate),
+    "systematic": SystematicMVS,
 }
 
 
@@ -59,13 +62,24 @@ def fit_and_judge(cell: Mapping[str, Any], folder: Path | None = None) -> dict[s
     cell : mapping
         ``set``, ``view``, ``engine``, ``sampler``, ``trees``, ``learning_rate``, ``tree``,
         ``second_look``, ``leaf_values``, ``seed``, and ``fold``: -1 for the test part, else
-        the number of the fold out of ``folds`` of the training part.
+        the number of the fold out of ``folds`` of the training part. If it has them,
+        ``threads``; ``patience``, which ends training so many iterations after the judged
+        rows' best loss; ``decider``, rate and λ of a sample that takes the place of all rows.
     folder : Path, optional
         Where the data lie.
     """
     from sklearn.metrics import log_loss, roc_auc_score
 
-    probability, y, seconds = ENGINES[cell["engine"]](cell, folder)
+    if cell["engine"] not in ENGINES:
+        raise ParameterError("engine", cell["engine"], f"one of {', '.join(ENGINES)}")
+    X, X_judge, learn, judge = seen(cell, folder)
+    y = judge.target
+    if cell["engine"] == "mvsboost":
+        probability, seconds = _ours(cell, folder, X_judge, y)
+    elif cell["view"] == "counters":
+        probability, seconds = HOSTS[cell["engine"]](cell, X, learn.target, X_judge)
+    else:
+        raise ParameterError("view", cell["view"], f"'counters' for {cell['engine']}")
     return {
         "error": 1.0 - float(roc_auc_score(y, probability)),
         "log_loss": float(log_loss(y, np.clip(probability, 1e-12, 1.0 - 1e-12))),
@@ -94,7 +108,7 @@ def _counted(
     return counted(learn, judge, categorical)
 
 
-def _seen(cell: Mapping[str, Any], folder: Path | None) -> tuple[Any, Any, Part, Part]:
+def seen(cell: Mapping[str, Any], folder: Path | None) -> tuple[Any, Any, Part, Part]:
     """Both parts through the cell's view, and the parts themselves."""
     if cell["view"] not in VIEWS:
         raise ParameterError("view", cell["view"], f"one of {VIEWS}")
@@ -108,21 +122,25 @@ def _seen(cell: Mapping[str, Any], folder: Path | None) -> tuple[Any, Any, Part,
 # --- this library -------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=2)
 def _binned(view: str, name: str, fold: int, folds: int, folder: Path | None) -> Dataset:
     cell = {"view": view, "set": name, "fold": fold, "folds": folds}
-    X, _, learn, _ = _seen(cell, folder)
+    X, _, learn, _ = seen(cell, folder)
     return Dataset.from_data(X, learn.target.astype(np.float64), n_classes=2)
 
 
 def _ours(
-    cell: Mapping[str, Any], folder: Path | None
-) -> tuple[NDArray[np.float64], NDArray[np.int64], float]:
-    _, X_judge, _, judge = _seen(cell, folder)
+    cell: Mapping[str, Any], folder: Path | None, X_judge: Any, y_judge: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], float]:
     data = _binned(cell["view"], cell["set"], cell["fold"], cell.get("folds", 0), folder)
-    tree = cell["tree"]
+    tree, objective, judged = cell["tree"], _objective(cell), {}
+    if "patience" in cell:
+        y = y_judge.astype(np.float64)
+        judged["judged"] = Dataset.from_data(
+            X_judge, y, mapper=data.mapper, schema=data.schema, n_classes=2
+        )
     config = TrainConfig(
-        Logistic(),
+        objective,
         make_sampler(cell["sampler"]),
         n_estimators=cell["trees"],
         learning_rate=cell["learning_rate"],
@@ -135,100 +153,23 @@ def _ours(
         ),
         colsample=tree["feature_fraction"],
         leaf_values=cell["leaf_values"],
+        metrics=[get_metric("log_loss", objective)] if judged else [],
         seed=cell["seed"],
+        n_threads=cell.get("threads", 1),
     )
+    stopping = [EarlyStopping(cell["patience"])] if judged else []
     start = time.perf_counter()
-    model = train(data, config).model
+    model = train(data, config, eval_sets=judged, callbacks=stopping).model
     seconds = time.perf_counter() - start
-    return model.predict(X_judge), judge.target, seconds
+    return model.predict(X_judge, n_threads=config.n_threads), seconds
 
 
-# --- LightGBM -----------------------------------------------------------------------------------
+def _objective(cell: Mapping[str, Any]) -> Logistic:
+    if "decider" not in cell:
+        return Logistic()
+    rate, lam = cell["decider"]
+    return SampledLogistic(rate, lam, cell["seed"])
 
 
-def _lightgbm(
-    cell: Mapping[str, Any], folder: Path | None
-) -> tuple[NDArray[np.float64], NDArray[np.int64], float]:
-    """LightGBM's trees on counters, as in the paper; with its own sampling, or with MVS."""
-    import lightgbm as lgb
-
-    if cell["view"] != "counters":
-        raise ParameterError("view", cell["view"], "'counters' for LightGBM, as in the paper")
-    X, X_judge, learn, judge = _seen(cell, folder)
-    seed, sampler = cell["seed"], cell["sampler"]
-    parameters = {
-        "objective": "binary",
-        "learning_rate": cell["learning_rate"],
-        **cell["tree"],
-        **_own_sampling(sampler),
-        "data_random_seed": 1 + seed,
-        "feature_fraction_seed": 2 + seed,
-        "bagging_seed": 3 + seed,
-        "num_threads": 1,
-        "verbose": -1,
-    }
-    start_score = 0.0
-    if sampler["name"] == "mvs":
-        # an objective from outside gets no starting score from LightGBM
-        start_score = float(np.log(learn.target.mean() / (1.0 - learn.target.mean())))
-        parameters["objective"] = _SampledLogistic(learn.target, sampler, seed)
-    initial = np.full(len(learn), start_score) if start_score else None
-    binning = {"verbose": -1, "feature_pre_filter": False}
-    rows = lgb.Dataset(X, learn.target, init_score=initial, params=binning).construct()
-    start = time.perf_counter()
-    model = lgb.train(parameters, rows, cell["trees"])
-    seconds = time.perf_counter() - start
-    raw = np.asarray(model.predict(X_judge, raw_score=True)) + start_score
-    return sigmoid(raw), judge.target, seconds
-
-
-def _own_sampling(sampler: Mapping[str, Any]) -> dict[str, Any]:
-    if sampler["name"] == "sgb":
-        return {"bagging_fraction": sampler["rate"], "bagging_freq": 1}
-    if sampler["name"] == "goss":
-        return {
-            "data_sample_strategy": "goss",
-            "top_rate": sampler["top_rate"],
-            "other_rate": sampler["other_rate"],
-        }
-    return {}
-
-
-class _SampledLogistic:
-    """The logistic objective with the gradients of drawn rows weighted, of others 0.
-
-    LightGBM goes on to count the rows that were not drawn, in `min_data_in_leaf` for
-    instance, and to visit them: the quality of MVS can be seen in it, not its speed.
-    """
-
-    def __init__(self, target: NDArray[np.int64], sampler: Mapping[str, Any], seed: int) -> None:
-        if isinstance(sampler["lam"], str) and sampler["lam"] != "root":
-            raise ParameterError("lam", sampler["lam"], "a number or 'root' for LightGBM")
-        self.target, self.sampler, self.seed, self.iteration = target, sampler, seed, 0
-        self.rows = np.arange(len(target), dtype=np.uint64)
-
-    def __call__(
-        self, scores: NDArray[np.float64], rows: Any
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        p = sigmoid(scores)
-        g, h = p - self.target, p * (1.0 - p)
-        lam = self.sampler["lam"]
-        lam = (g.sum() / h.sum()) ** 2 if lam == "root" else lam
-        score = np.sqrt(g * g + lam * h * h)
-        mu = threshold_by_sorting(score, self.sampler["rate"] * len(score))
-        probability = np.minimum(1.0, score / mu) if mu > 0.0 else (score > 0.0).astype(float)
-        key = stream_key(self.seed, self.iteration, Purpose.DRAW)
-        drawn = uniform(key, self.rows) < probability
-        weight = np.where(drawn, 1.0 / np.maximum(probability, 1e-300), 0.0)
-        self.iteration += 1
-        return g * weight, h * weight
-
-
-ENGINES: dict[
-    str,
-    Callable[
-        [Mapping[str, Any], Path | None],
-        tuple[NDArray[np.float64], NDArray[np.int64], float],
-    ],
-] = {"mvsboost": _ours, "lightgbm": _lightgbm}
-"""Who trains: from a cell to probabilities, the judged rows' targets, and seconds."""
+ENGINES = ("mvsboost", *HOSTS)
+"""Who trains."""

@@ -1,4 +1,4 @@
-"""Which cells an experiment is made of.
+"""Which cells there are to run: sizes, methods with their settings, and what is known so far.
 
 A plan knows the size of the run, the sets and the store. An experiment asks it for
 cells; those that depend on others (a sampler tuned on folds is judged on the test part)
@@ -9,20 +9,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from mvsboost.paper.sets import PAPER_SETS
 from mvsboost.paper.store import Store
+from mvsboost.report import Part
 
-__all__ = ["EXPERIMENTS", "METHODS", "SIZES", "Cell", "Experiment", "Method", "Plan", "Size"]
+__all__ = [
+    "METHODS",
+    "NO_SAMPLING",
+    "SIZES",
+    "Cell",
+    "Experiment",
+    "Method",
+    "Plan",
+    "Setting",
+    "Size",
+]
 
 Cell = dict[str, Any]
 """Everything that determines one result; see `engines.fit_and_judge`."""
 
+Setting = dict[str, Any]
+"""What tuning chooses: ``sampler``, ``leaf_values`` and ``second_look`` of a cell."""
+
 LARGEST_LEARNING_RATE = 0.3
-SECOND_LOOK = 4
 
 
 @dataclass(frozen=True)
@@ -31,6 +45,8 @@ class Size:
 
     Attributes
     ----------
+    effort : {0, 1, 2}
+        What experiments of their own protocol go by: quick, standard, full.
     haste : float
         The learning rate is multiplied by it and the number of trees divided, as far as
         the learning rate stays under 0.3. 1 is the published protocol.
@@ -43,9 +59,14 @@ class Size:
     lambdas : sequence of float
     ratios : sequence of pairs
         Large to small gradients, for GOSS.
+    looks : sequence of int
+        Features that a second look may be tuned to.
     sets : sequence of str
+    experiments : sequence of str
+        What is run unless asked otherwise; all if empty.
     """
 
+    effort: int
     haste: float
     seeds: int
     folds: int
@@ -53,7 +74,9 @@ class Size:
     more_rates: Sequence[float]
     lambdas: Sequence[float]
     ratios: Sequence[tuple[int, int]]
+    looks: Sequence[int]
     sets: Sequence[str]
+    experiments: Sequence[str] = ()
 
 
 _TUNED_RATES = (0.6, 0.7, 0.8, 0.9)
@@ -63,6 +86,7 @@ N_FOLDS = 5
 
 SIZES: dict[str, Size] = {
     "quick": Size(
+        effort=0,
         haste=20,
         seeds=2,
         folds=1,
@@ -70,19 +94,25 @@ SIZES: dict[str, Size] = {
         more_rates=(),
         lambdas=(0.01, 1.0),
         ratios=((2, 1), (1, 2)),
+        looks=(4,),
         sets=("adult",),
+        # the suite is not part of the package
+        experiments=("preparation", "quality", "rates", "time", "theory", "hosts", "ablation"),
     ),
     "standard": Size(
+        effort=1,
         haste=5,
         seeds=5,
-        folds=1,
+        folds=2,
         rates=PAPER_RATES,
-        more_rates=_TUNED_RATES,
-        lambdas=(1e-4, 1e-2, 1e-1, 1.0, 1e2),
+        more_rates=(0.65, 0.8),
+        lambdas=(1e-4, 1e-2, 1e-1, 1.0),
         ratios=((4, 1), (1, 1), (1, 4)),
+        looks=(2, 4, 8),
         sets=tuple(PAPER_SETS),
     ),
     "full": Size(
+        effort=2,
         haste=1,
         seeds=10,
         folds=N_FOLDS,
@@ -90,6 +120,7 @@ SIZES: dict[str, Size] = {
         more_rates=_TUNED_RATES,
         lambdas=tuple(10.0**k for k in range(-6, 4)),
         ratios=_RATIOS,
+        looks=(1, 2, 4, 8),
         sets=tuple(PAPER_SETS),
     ),
 }
@@ -103,75 +134,100 @@ class Method:
     ----------
     title : str
     settings : callable
-        From a rate and a size to samplers, one of which is chosen on folds.
-    leaf_values : {"sample", "all"}
-    second_look : int
+        From a rate and a size to settings, one of which is chosen on folds.
+    engine : str
+        Who grows the trees.
+    view : {"native", "counters"}
+        How the engine sees categories.
     """
 
     title: str
-    settings: Callable[[float, Size], list[Cell]]
-    leaf_values: str = "sample"
-    second_look: int = 0
+    settings: Callable[[float, Size], list[Setting]]
+    engine: str = "mvsboost"
+    view: str = "native"
 
 
-def _sgb(rate: float, size: Size) -> list[Cell]:
-    return [{"name": "sgb", "rate": rate}]
+def setting(sampler: Cell, leaf_values: str = "sample", second_look: int = 0) -> Setting:
+    """What a cell does besides the set and its parameters."""
+    return {"sampler": sampler, "leaf_values": leaf_values, "second_look": second_look}
 
 
-def _goss(rate: float, size: Size) -> list[Cell]:
+NO_SAMPLING = setting({"name": "none"}, "all")
+
+
+def sgb(rate: float, size: Size) -> list[Setting]:
+    """Stochastic gradient boosting has nothing to tune."""
+    return [setting({"name": "sgb", "rate": rate})]
+
+
+def goss(rate: float, size: Size) -> list[Setting]:
+    """GOSS with several ratios of large to small gradients."""
     return [
-        {
-            "name": "goss",
-            "top_rate": rate * large / (large + small),
-            "other_rate": rate * small / (large + small),
-        }
+        setting(
+            {
+                "name": "goss",
+                "top_rate": rate * large / (large + small),
+                "other_rate": rate * small / (large + small),
+            }
+        )
         for large, small in size.ratios
     ]
 
 
-def _mvs(rate: float, size: Size) -> list[Cell]:
-    return [{"name": "mvs", "rate": rate, "lam": lam} for lam in size.lambdas]
+def mvs(rate: float, size: Size) -> list[Setting]:
+    """The paper's MVS with several λ."""
+    return [setting({"name": "mvs", "rate": rate, "lam": lam}) for lam in size.lambdas]
 
 
-def _adaptive(rule: str) -> Callable[[float, Size], list[Cell]]:
-    return lambda rate, size: [{"name": "mvs", "rate": rate, "lam": rule}]
+def adaptive(rate: float, size: Size) -> list[Setting]:
+    """The paper's MVS with λ from the root."""
+    return [setting({"name": "mvs", "rate": rate, "lam": "root"})]
+
+
+def _all_leaves(rate: float, size: Size) -> list[Setting]:
+    return [setting({"name": "mvs", "rate": rate, "lam": "leaf"}, "all")]
+
+
+def _second_look(rate: float, size: Size) -> list[Setting]:
+    return [setting({"name": "mvs", "rate": rate, "lam": "leaf"}, "all", k) for k in size.looks]
+
+
+def _tuned(rate: float, size: Size) -> list[Setting]:
+    """Everything that MVS can be tuned to here."""
+    kinds = (mvs, adaptive, _all_leaves, _second_look)
+    return [setting for kind in kinds for setting in kind(rate, size)]
 
 
 METHODS: dict[str, Method] = {
-    "sgb": Method("SGB", _sgb),
-    "goss": Method("GOSS", _goss),
-    "mvs": Method("MVS", _mvs),
-    "adaptive": Method("MVS adaptive", _adaptive("root")),
-    "all leaves": Method("MVS, leaves from all rows", _adaptive("leaf"), leaf_values="all"),
-    "second look": Method(
-        f"MVS, second look {SECOND_LOOK}",
-        _adaptive("leaf"),
-        leaf_values="all",
-        second_look=SECOND_LOOK,
-    ),
+    "sgb": Method("SGB", sgb),
+    "goss": Method("GOSS", goss),
+    "mvs": Method("MVS", mvs),
+    "adaptive": Method("MVS adaptive", adaptive),
+    "all leaves": Method("MVS, leaves from all rows", _all_leaves),
+    "second look": Method("MVS, second look", _second_look),
+    "tuned": Method("MVS, all of these tuned", _tuned),
 }
 """The paper's methods, and this library's beside them."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A size, the sets, and what is known so far."""
+    """A size, the sets, what is known so far, and where the data lie."""
 
     size: Size
     sets: Sequence[str]
     store: Store
+    folder: Path | None = None
 
     def cell(
         self,
         name: str,
-        sampler: Cell,
+        setting: Mapping[str, Any],
         seed: int,
         *,
+        fold: int = -1,
         engine: str = "mvsboost",
         view: str = "native",
-        fold: int = -1,
-        leaf_values: str = "all",
-        second_look: int = 0,
     ) -> Cell:
         """A cell with the tuned parameters of a set, at this plan's haste."""
         info = PAPER_SETS[name]
@@ -180,9 +236,7 @@ class Plan:
             "set": name,
             "engine": engine,
             "view": view,
-            "sampler": sampler,
-            "leaf_values": leaf_values,
-            "second_look": second_look,
+            **setting,
             "trees": round(info.trees / haste),
             "learning_rate": info.learning_rate * haste,
             "tree": dict(info.tree),
@@ -191,32 +245,26 @@ class Plan:
             "folds": N_FOLDS if fold >= 0 else 0,
         }
 
-    def with_method(
-        self, name: str, method: Method, sampler: Cell, seed: int, fold: int = -1
-    ) -> Cell:
-        """A method with one of its settings."""
-        return self.cell(
-            name,
-            sampler,
-            seed,
-            fold=fold,
-            leaf_values=method.leaf_values,
-            second_look=method.second_look,
-        )
-
-    def on_folds(self, name: str, method: Method, sampler: Cell) -> list[Cell]:
+    def on_folds(self, name: str, method: Method, setting: Setting) -> list[Cell]:
         """The cells that a setting is tuned by."""
+        engine, view = method.engine, method.view
         return [
-            self.with_method(name, method, sampler, seed=0, fold=fold)
+            self.cell(name, setting, 0, fold=fold, engine=engine, view=view)
             for fold in range(self.size.folds)
         ]
 
-    def settings(self, method: Method, rate: float | None = None) -> list[Cell]:
+    def judged(self, name: str, method: Method, setting: Setting) -> list[Cell]:
+        """A setting on the test part, for all seeds."""
+        engine, view = method.engine, method.view
+        seeds = range(self.size.seeds)
+        return [self.cell(name, setting, seed, engine=engine, view=view) for seed in seeds]
+
+    def settings(self, method: Method, rate: float | None = None) -> list[Setting]:
         """What tuning chooses from: at one rate, or at all of them."""
         rates = (*self.size.rates, *self.size.more_rates) if rate is None else (rate,)
         return [setting for rate in rates for setting in method.settings(rate, self.size)]
 
-    def chosen(self, name: str, method: Method, rate: float | None = None) -> Cell | None:
+    def chosen(self, name: str, method: Method, rate: float | None = None) -> Setting | None:
         """The setting of least error on folds, at one rate or at any; None while unknown."""
         settings = self.settings(method, rate)
         if len(settings) == 1:
@@ -224,6 +272,16 @@ class Plan:
         errors = [self.mean_error(self.on_folds(name, method, setting)) for setting in settings]
         known = [error for error in errors if error is not None]
         return settings[int(np.argmin(known))] if len(known) == len(errors) else None
+
+    def tuned(self, name: str, method: Method, rate: float | None = None) -> Iterator[Cell]:
+        """All cells of a method at one rate, or at the best: folds first, then the test part."""
+        settings = self.settings(method, rate)
+        if len(settings) > 1:
+            for setting in settings:
+                yield from self.on_folds(name, method, setting)
+        chosen = self.chosen(name, method, rate)
+        if chosen is not None:
+            yield from self.judged(name, method, chosen)
 
     def errors(self, cells: Sequence[Cell]) -> list[float] | None:
         """The error of each cell; None while any is missing."""
@@ -240,65 +298,17 @@ class Plan:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A name for the command line, a title for the page, and its cells."""
+    """A title, the cells that are to be run, and what the report shows of them.
+
+    Attributes
+    ----------
+    title : str
+    cells : callable
+        From a plan to the cells that can be run now; those that are done may be among them.
+    parts : callable
+        From a plan to the parts of the report; none while there are no results.
+    """
 
     title: str
     cells: Callable[[Plan], Iterator[Cell]]
-
-
-def _preparation(plan: Plan) -> Iterator[Cell]:
-    """LightGBM without sampling, on counters: the figures that the paper starts from."""
-    for name in plan.sets:
-        if not PAPER_SETS[name].stands_in:
-            yield preparation_cell(plan, name)
-
-
-def preparation_cell(plan: Plan, name: str) -> Cell:
-    """The check of one set's preparation."""
-    return plan.cell(name, {"name": "none"}, 0, engine="lightgbm", view="counters")
-
-
-def baselines(plan: Plan, name: str) -> list[Cell]:
-    """No sampling on the test part, for all seeds."""
-    return [plan.cell(name, {"name": "none"}, seed) for seed in range(plan.size.seeds)]
-
-
-def _quality(plan: Plan) -> Iterator[Cell]:
-    """Every method at the rate and setting that folds find best."""
-    for name in plan.sets:
-        yield from baselines(plan, name)
-        for method in METHODS.values():
-            yield from _cells_at(plan, name, method, None)
-
-
-def _rates(plan: Plan) -> Iterator[Cell]:
-    """Every method at every rate: tuned on folds, then judged on the test part."""
-    for name in plan.sets:
-        yield from baselines(plan, name)
-        for method in METHODS.values():
-            for rate in plan.size.rates:
-                yield from _cells_at(plan, name, method, rate)
-
-
-def _cells_at(plan: Plan, name: str, method: Method, rate: float | None) -> Iterator[Cell]:
-    settings = plan.settings(method, rate)
-    if len(settings) > 1:
-        for setting in settings:
-            yield from plan.on_folds(name, method, setting)
-    chosen = plan.chosen(name, method, rate)
-    if chosen is not None:
-        yield from judged(plan, name, method, chosen)
-
-
-def judged(plan: Plan, name: str, method: Method, sampler: Mapping[str, Any]) -> list[Cell]:
-    """A chosen setting on the test part, for all seeds."""
-    seeds = range(plan.size.seeds)
-    return [plan.with_method(name, method, dict(sampler), seed) for seed in seeds]
-
-
-EXPERIMENTS: dict[str, Experiment] = {
-    "preparation": Experiment("The preparation of the data", _preparation),
-    "quality": Experiment("Quality at the best rate", _quality),
-    "rates": Experiment("Sample rates", _rates),
-}
-"""Experiments by name, in the order of the report."""
+    parts: Callable[[Plan], list[Part]]

@@ -1,4 +1,7 @@
-"""Run the cells that are missing, in as many processes as asked for."""
+"""Run the cells that are missing, in as many processes as asked for.
+
+Cells that measure time run alone, after the others.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,22 @@ from pathlib import Path
 from typing import Any
 
 from mvsboost.paper.engines import fit_and_judge
-from mvsboost.paper.plan import EXPERIMENTS, Cell, Plan
+from mvsboost.paper.experiments import EXPERIMENTS
+from mvsboost.paper.levels import boost_by_levels
+from mvsboost.paper.plan import Cell, Plan
+from mvsboost.paper.race import race
 from mvsboost.paper.store import key_of
+from mvsboost.paper.theory import judge_samplers
 
 __all__ = ["missing_cells", "run_cells"]
+
+KINDS: dict[str, Callable[[Cell, Path | None], dict[str, Any]]] = {
+    "fit": fit_and_judge,
+    "race": race,
+    "theory": judge_samplers,
+    "levels": boost_by_levels,
+}
+"""What is done with a cell, by its ``kind``, which is ``"fit"`` where none is named."""
 
 
 def missing_cells(plan: Plan, experiments: Iterable[str]) -> list[Cell]:
@@ -29,12 +44,7 @@ def missing_cells(plan: Plan, experiments: Iterable[str]) -> list[Cell]:
 
 
 def run_cells(
-    plan: Plan,
-    experiments: Iterable[str],
-    *,
-    jobs: int = 1,
-    folder: Path | None = None,
-    progress: bool = True,
+    plan: Plan, experiments: Iterable[str], *, jobs: int = 1, progress: bool = True
 ) -> int:
     """Do all that is missing, what depends on other cells after them; returns how many.
 
@@ -45,8 +55,6 @@ def run_cells(
     experiments : iterable of str
     jobs : int
         Processes; each trains with one thread.
-    folder : Path, optional
-        Where the data lie.
     progress : bool
         Show a bar with the time left.
     """
@@ -54,16 +62,19 @@ def run_cells(
     with _workers(jobs) as submit, _bar(progress) as show:
         while cells := missing_cells(plan, names):
             show(0, len(cells))
-            for cell, result, seconds in _results(submit, cells, folder, jobs):
+            shared = [cell for cell in cells if not cell.get("alone")]
+            at_once = jobs + (jobs > 1) if shared else 1
+            for cell, result, seconds in _results(submit, shared or cells, plan.folder, at_once):
                 plan.store.put(cell, result, took=round(seconds, 3))
                 done += 1
                 show(1, 0)
+            show(0, len(shared) - len(cells) if shared else 0)  # they are counted again
     return done
 
 
-def _timed(cell: Cell, folder: Path | None) -> tuple[dict[str, float], float]:
+def _timed(cell: Cell, folder: Path | None) -> tuple[dict[str, Any], float]:
     start = time.perf_counter()
-    return fit_and_judge(cell, folder), time.perf_counter() - start
+    return KINDS[cell.get("kind", "fit")](cell, folder), time.perf_counter() - start
 
 
 Submit = Callable[..., "Future[Any]"]
@@ -90,13 +101,13 @@ def _at_once(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
 
 
 def _results(
-    submit: Submit, cells: list[Cell], folder: Path | None, jobs: int
-) -> Iterator[tuple[Cell, dict[str, float], float]]:
-    """Results as they come; only a few cells are handed over ahead."""
+    submit: Submit, cells: list[Cell], folder: Path | None, at_once: int
+) -> Iterator[tuple[Cell, dict[str, Any], float]]:
+    """Results as they come; only a few cells are handed over at a time."""
     waiting: dict[Future[Any], Cell] = {}
-    todo, ahead = iter(cells), jobs + (jobs > 1)
+    todo = iter(cells)
     while True:
-        for cell in islice(todo, ahead - len(waiting)):
+        for cell in islice(todo, at_once - len(waiting)):
             waiting[submit(_timed, cell, folder)] = cell
         if not waiting:
             return

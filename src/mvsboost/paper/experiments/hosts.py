@@ -1,0 +1,96 @@
+"""Hosts: the paper's methods in LightGBM, as there, and other libraries' MVS beside ours.
+
+All see categories as counters here. Other libraries' fits take longer, so a standard run
+has fewer rates and seeds of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from mvsboost.paper.experiments.quality import cells_at_best, quality_rows
+from mvsboost.paper.experiments.rates import cells_by_rate, rate_rows
+from mvsboost.paper.hosts import OWN
+from mvsboost.paper.plan import (
+    METHODS,
+    Cell,
+    Experiment,
+    Method,
+    Plan,
+    Setting,
+    Size,
+    adaptive,
+    goss,
+    mvs,
+    setting,
+    sgb,
+)
+from mvsboost.paper.sets import PAPER_SETS
+from mvsboost.report import Part, Table, Text
+
+__all__ = ["HOSTS"]
+
+
+def _own(rate: float, size: Size) -> list[Setting]:
+    return [setting({"name": "mvs", "rate": rate, "lam": OWN})]
+
+
+def _on_counters(key: str) -> Method:
+    return replace(METHODS[key], title=f"mvsboost, {METHODS[key].title}", view="counters")
+
+
+_METHODS: dict[str, Method] = {
+    "sgb": Method("LightGBM, its bagging", sgb, "lightgbm", "counters"),
+    "goss": Method("LightGBM, its GOSS", goss, "lightgbm", "counters"),
+    "mvs": Method("LightGBM, MVS", mvs, "lightgbm", "counters"),
+    "adaptive": Method("LightGBM, MVS adaptive", adaptive, "lightgbm", "counters"),
+    "catboost": Method("CatBoost, its MVS", _own, "catboost", "counters"),
+    "xgboost": Method("XGBoost, gradient_based", _own, "xgboost", "counters"),
+    "ours": _on_counters("mvs"),
+    "our second look": _on_counters("second look"),
+}
+_TEXT = (
+    "The same with other libraries' trees, and with ours, all on counters in place of categories. "
+    "MVS in LightGBM is an objective that weighs the gradients of drawn rows and sets the others "
+    "to 0. Each against its own host without sampling. First at the best rate:"
+)
+
+
+def _smaller(plan: Plan) -> Plan:
+    if plan.size.effort != 1:
+        return plan
+    size = replace(
+        plan.size,
+        seeds=3,
+        folds=1,
+        rates=(0.02, 0.1, 0.25, 0.5),
+        more_rates=(0.8,),
+        lambdas=(1e-2, 1.0),
+        ratios=((4, 1), (1, 1)),
+        looks=(4,),
+    )
+    return replace(plan, size=size)
+
+
+def _cells(plan: Plan) -> Iterator[Cell]:
+    smaller = _smaller(plan)
+    yield from cells_at_best(smaller, _METHODS)
+    yield from cells_by_rate(smaller, _METHODS)
+
+
+def _parts(plan: Plan) -> list[Part]:
+    smaller = _smaller(plan)
+    quality, rates = quality_rows(smaller, _METHODS), rate_rows(smaller, _METHODS)
+    if not quality:
+        return []
+    titles = [PAPER_SETS[name].title for name in plan.sets]
+    return [
+        Text(_TEXT),
+        Table(["", *titles, "mean"], quality),
+        Text("By rate, mean over the sets:"),
+        Table(["", *(f"{rate:g}" for rate in smaller.size.rates)], rates),
+    ]
+
+
+HOSTS = Experiment("Other libraries as hosts", _cells, _parts)

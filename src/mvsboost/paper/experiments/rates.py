@@ -1,0 +1,126 @@
+"""The error by sample rate: the paper's table 3 and its figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from mvsboost.paper.plan import METHODS, NO_SAMPLING, PAPER_RATES, Cell, Experiment, Method, Plan
+from mvsboost.paper.sets import PAPER_SETS
+from mvsboost.paper.summaries import Change, average, change, percent
+from mvsboost.plots import plot_error_by_rate, to_png
+from mvsboost.report import Part, Picture, Table, Text
+
+__all__ = ["PAPER_BY_RATE", "RATES", "cells_by_rate", "changes_by_rate", "rate_rows"]
+
+PAPER_BY_RATE: dict[str, dict[float, float]] = {
+    name: dict(zip(PAPER_RATES, values, strict=True))
+    for name, values in {
+        "sgb": (19.92, 11.35, 6.83, 4.99, 3.84, 3.03, 2.17, 1.57, 1.10, 0.42),
+        "goss": (22.37, 12.75, 8.00, 5.32, 3.39, 2.25, 1.41, 0.75, 0.23, -0.16),
+        "mvs": (13.93, 7.76, 3.69, 1.91, 0.74, 0.14, -0.21, -0.43, -0.41, -0.45),
+        "adaptive": (13.72, 7.47, 3.71, 1.70, 0.55, -0.03, -0.07, -0.28, -0.32, -0.51),
+    }.items()
+}
+"""Change of 1 − AUC in %, mean over the paper's seven sets, by method and rate."""
+
+_TEXT = (
+    "Change of 1 − AUC on the test part against no sampling, mean over the sets, at each sample "
+    "rate. λ of MVS, the ratio of GOSS and K of the second look were tuned at each rate on folds "
+    "of the training part. The paper's mean is over its own seven sets."
+)
+
+
+def cells_by_rate(
+    plan: Plan, methods: Mapping[str, Method], rates: Sequence[float] | None = None
+) -> Iterator[Cell]:
+    """Every method at every rate: tuned on folds, then judged on the test part."""
+    for name in plan.sets:
+        for method in methods.values():
+            yield from plan.judged(name, method, NO_SAMPLING)
+            for rate in plan.size.rates if rates is None else rates:
+                yield from plan.tuned(name, method, rate)
+
+
+def changes_by_rate(
+    plan: Plan, method: Method, rates: Sequence[float] | None = None
+) -> dict[float, dict[str, Change]]:
+    """A method's changes by rate and set, as far as they are known."""
+    found: dict[float, dict[str, Change]] = {}
+    for rate in plan.size.rates if rates is None else rates:
+        known = {name: change(plan, name, method, rate) for name in plan.sets}
+        found[rate] = {name: one[0] for name, one in known.items() if one is not None}
+    return found
+
+
+def rate_rows(
+    plan: Plan, methods: Mapping[str, Method], rates: Sequence[float] | None = None
+) -> list[list[str]]:
+    """A row for each method that has results, and the paper's under those that it has."""
+    rows = []
+    for key, method in methods.items():
+        means = {
+            rate: average(list(of_sets.values()))
+            for rate, of_sets in changes_by_rate(plan, method, rates).items()
+        }
+        if all(math.isnan(mean) for mean in means.values()):
+            continue
+        rows.append([method.title, *map(percent, means.values())])
+        if key in PAPER_BY_RATE:
+            theirs = [PAPER_BY_RATE[key].get(rate, math.nan) for rate in means]
+            rows.append([f"{method.title}, paper", *map(percent, theirs)])
+    return rows
+
+
+def _records(changes: Mapping[str, Mapping[float, Change]]) -> list[dict[str, Any]]:
+    return [
+        {
+            "method": METHODS[key].title,
+            "rate": rate,
+            "change": one.mean,
+            "low": one.mean - one.deviation,
+            "high": one.mean + one.deviation,
+        }
+        for key, by_rate in changes.items()
+        for rate, one in by_rate.items()
+    ]
+
+
+def _parts(plan: Plan) -> list[Part]:
+    rows = rate_rows(plan, METHODS)
+    if not rows:
+        return []
+    changes = {key: changes_by_rate(plan, method) for key, method in METHODS.items()}
+    mean = {
+        key: {
+            rate: Change(average(list(of_sets.values())), 0.0, math.nan)
+            for rate, of_sets in by_rate.items()
+            if of_sets
+        }
+        for key, by_rate in changes.items()
+    }
+    parts: list[Part] = [
+        Text(_TEXT),
+        Table(["", *(f"{rate:g}" for rate in plan.size.rates)], rows),
+        _picture(_records(mean), "mean over the sets"),
+        Text("Each set by itself, with bands of a standard deviation over the seeds:"),
+    ]
+    for name in plan.sets:
+        of_set = {
+            key: {rate: of_sets[name] for rate, of_sets in by_rate.items() if name in of_sets}
+            for key, by_rate in changes.items()
+        }
+        records = _records(of_set)
+        if records:
+            parts.append(_picture(records, PAPER_SETS[name].title))
+    return parts
+
+
+def _picture(records: list[dict[str, Any]], what: str) -> Picture:
+    description = f"Change of 1 − AUC against the sample rate, {what}, one line for each method"
+    return Picture(to_png(plot_error_by_rate(records, title=what)), description)
+
+
+RATES = Experiment("Sample rates", partial(cells_by_rate, methods=METHODS), _parts)

@@ -1,0 +1,170 @@
+"""Other libraries as engines: their trees on counters, with their own sampling, or with ours.
+
+Settings carry LightGBM's names, since the published ones do; the others' are translated.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mvsboost.errors import ParameterError
+from mvsboost.numerics import sigmoid
+from mvsboost.paper.draws import mvs_weights
+from mvsboost.random import Purpose, stream_key
+
+__all__ = ["HOSTS", "OWN"]
+
+OWN = "own"
+"""λ of a host's own MVS: what it takes by itself."""
+
+Floats = NDArray[np.float64]
+
+
+def _lightgbm(
+    cell: Mapping[str, Any], X: Floats, y: NDArray[np.int64], X_judge: Floats
+) -> tuple[Floats, float]:
+    """LightGBM's trees, as in the paper; with its own bagging and GOSS, or with MVS."""
+    import lightgbm as lgb
+
+    seed, sampler = cell["seed"], cell["sampler"]
+    parameters = {
+        "objective": "binary",
+        "learning_rate": cell["learning_rate"],
+        **cell["tree"],
+        **_own_sampling(sampler),
+        "data_random_seed": 1 + seed,
+        "feature_fraction_seed": 2 + seed,
+        "bagging_seed": 3 + seed,
+        "num_threads": 1,
+        "verbose": -1,
+    }
+    start_score = 0.0
+    if sampler["name"] == "mvs":
+        # an objective from outside gets no starting score from LightGBM
+        start_score = float(np.log(y.mean() / (1.0 - y.mean())))
+        parameters["objective"] = _SampledGradients(y, sampler, seed)
+    initial = np.full(len(y), start_score) if start_score else None
+    binning = {"verbose": -1, "feature_pre_filter": False, "data_random_seed": 1 + seed}
+    rows = lgb.Dataset(X, y, init_score=initial, params=binning).construct()
+    start = time.perf_counter()
+    model = lgb.train(parameters, rows, cell["trees"])
+    seconds = time.perf_counter() - start
+    raw = np.asarray(model.predict(X_judge, raw_score=True)) + start_score
+    return sigmoid(raw), seconds
+
+
+def _own_sampling(sampler: Mapping[str, Any]) -> dict[str, Any]:
+    if sampler["name"] == "sgb":
+        return {"bagging_fraction": sampler["rate"], "bagging_freq": 1}
+    if sampler["name"] == "goss":
+        return {
+            "data_sample_strategy": "goss",
+            "top_rate": sampler["top_rate"],
+            "other_rate": sampler["other_rate"],
+        }
+    return {}
+
+
+class _SampledGradients:
+    """LightGBM's logistic objective with the gradients of drawn rows weighted, of others 0.
+
+    LightGBM goes on to count the rows that were not drawn, in `min_data_in_leaf` for
+    instance, and to visit them: the quality of MVS can be seen in it, not its speed.
+    """
+
+    def __init__(self, target: NDArray[np.int64], sampler: Mapping[str, Any], seed: int) -> None:
+        if isinstance(sampler["lam"], str) and sampler["lam"] != "root":
+            raise ParameterError("lam", sampler["lam"], "a number or 'root' for LightGBM")
+        self.target, self.sampler, self.seed, self.iteration = target, sampler, seed, 0
+
+    def __call__(self, scores: Floats, rows: Any) -> tuple[Floats, Floats]:
+        p = sigmoid(scores)
+        g, h = p - self.target, p * (1.0 - p)
+        lam = self.sampler["lam"]
+        lam = float((g.sum() / h.sum()) ** 2) if lam == "root" else lam
+        key = stream_key(self.seed, self.iteration, Purpose.DRAW)
+        self.iteration += 1
+        weight = mvs_weights(g, h, self.sampler["rate"], lam, key)
+        return g * weight, h * weight
+
+
+def _catboost(
+    cell: Mapping[str, Any], X: Floats, y: NDArray[np.int64], X_judge: Floats
+) -> tuple[Floats, float]:
+    """CatBoost with its own MVS, its trees grown by leaves like the others'."""
+    from catboost import CatBoostClassifier, Pool
+
+    tree, sampler = cell["tree"], _own_mvs(cell["sampler"], "CatBoost")
+    sampling = (
+        {"bootstrap_type": "MVS", "subsample": sampler["rate"]}
+        if sampler["name"] == "mvs"
+        else {"bootstrap_type": "No"}
+    )
+    model = CatBoostClassifier(
+        iterations=cell["trees"],
+        learning_rate=cell["learning_rate"],
+        grow_policy="Lossguide",
+        max_leaves=int(tree["num_leaves"]),
+        min_data_in_leaf=int(tree["min_data_in_leaf"]),
+        l2_leaf_reg=tree["lambda_l2"],
+        rsm=tree["feature_fraction"],
+        random_seed=cell["seed"],
+        thread_count=1,
+        logging_level="Silent",
+        allow_writing_files=False,
+        **sampling,
+    )
+    rows = Pool(X, y)
+    start = time.perf_counter()
+    model.fit(rows)
+    seconds = time.perf_counter() - start
+    return model.predict_proba(X_judge)[:, 1], seconds
+
+
+def _xgboost(
+    cell: Mapping[str, Any], X: Floats, y: NDArray[np.int64], X_judge: Floats
+) -> tuple[Floats, float]:
+    """XGBoost with its gradient-based sampling, which is MVS with λ = 0.1."""
+    import xgboost as xgb
+
+    tree, sampler = cell["tree"], _own_mvs(cell["sampler"], "XGBoost")
+    sampling = (
+        {"subsample": sampler["rate"], "sampling_method": "gradient_based"}
+        if sampler["name"] == "mvs"
+        else {}
+    )
+    parameters = {
+        "objective": "binary:logistic",
+        "tree_method": "hist",
+        "grow_policy": "lossguide",
+        "max_depth": 0,
+        "max_leaves": int(tree["num_leaves"]),
+        "min_child_weight": tree["min_sum_hessian_in_leaf"],
+        "learning_rate": cell["learning_rate"],
+        "colsample_bytree": tree["feature_fraction"],
+        "reg_alpha": tree["lambda_l1"],
+        "reg_lambda": tree["lambda_l2"],
+        "seed": cell["seed"],
+        "nthread": 1,
+        **sampling,
+    }
+    rows = xgb.QuantileDMatrix(X, y, nthread=1)
+    start = time.perf_counter()
+    model = xgb.train(parameters, rows, cell["trees"])
+    seconds = time.perf_counter() - start
+    return model.predict(xgb.DMatrix(X_judge, nthread=1)).astype(np.float64), seconds
+
+
+def _own_mvs(sampler: Mapping[str, Any], host: str) -> Mapping[str, Any]:
+    if sampler["name"] == "none" or (sampler["name"] == "mvs" and sampler["lam"] == OWN):
+        return sampler
+    raise ParameterError("sampler", dict(sampler), f"none or its own MVS for {host}")
+
+
+HOSTS = {"lightgbm": _lightgbm, "catboost": _catboost, "xgboost": _xgboost}
+"""From a cell, columns, targets and other columns to their probabilities, and seconds."""
