@@ -17,7 +17,7 @@ from mvsboost.report import Part, Table, Text
 __all__ = ["ABLATION", "VARIANTS"]
 
 _RATES = ((0.1,), (0.1, 0.3), (0.02, 0.1, 0.3))
-_HASTE = 2.0
+_PACE = 2.0  # of the other experiments'
 _TEXT = (
     "Change of 1 − AUC on folds of the training part against no sampling, mean over sets and "
     "folds, everybody stopped at the number of trees of least loss on the fold, so that a noisier "
@@ -75,7 +75,7 @@ VARIANTS: dict[str, list[_Variant]] = {
 
 
 def _smaller(plan: Plan) -> Plan:
-    return replace(plan, size=replace(plan.size, haste=_HASTE * plan.size.haste))
+    return replace(plan, size=replace(plan.size, pace=_PACE * plan.size.pace))
 
 
 def _on_folds(plan: Plan, name: str, one: Setting, more: dict[str, Any]) -> list[Cell]:

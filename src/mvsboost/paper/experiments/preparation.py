@@ -11,8 +11,8 @@ from mvsboost.report import Part, Table, Text
 _TEXT = (
     "1 − AUC of LightGBM without sampling, with the published parameters and categories as "
     "running means of the target. Where it agrees with the paper's, the data are prepared as "
-    "they were there. (A smaller size than full divides the number of trees and multiplies the "
-    "learning rate by the same number, which changes the error a little.)"
+    "they were there. (Sizes under full raise low learning rates and take fewer trees, which "
+    "changes the error a little.)"
 )
 
 

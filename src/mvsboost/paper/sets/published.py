@@ -156,7 +156,10 @@ def tuned(
     }
 
 
-_STAND_IN = tuned(600, 0.05, 31, 20, 1e-3, 1.0, 0.0, 1.0)
+_STAND_IN = (
+    "not in the paper; 100,000 random rows; leaves (15, 31, 63) and trees by early stopping on "
+    "two folds of the training part, without sampling"
+)
 
 PAPER_SETS: dict[str, SetInfo] = {
     "adult": SetInfo(
@@ -195,15 +198,15 @@ PAPER_SETS: dict[str, SetInfo] = {
         "IEEE fraud (stand-in)",
         _ieee,
         stands_in=True,
-        note="not in the paper; 100,000 random rows; parameters not tuned",
-        **_STAND_IN,
+        note=_STAND_IN,
+        **tuned(400, 0.05, 63, 20, 1e-3, 1.0, 0.0, 1.0),
     ),
     "sba": SetInfo(
         "SBA loans (stand-in)",
         _sba,
         stands_in=True,
-        note="not in the paper; 100,000 random rows; parameters not tuned",
-        **_STAND_IN,
+        note=_STAND_IN,
+        **tuned(340, 0.05, 63, 20, 1e-3, 1.0, 0.0, 1.0),
     ),
 }
 """The sets of the paper that can be had, and two that stand in for those that cannot."""
