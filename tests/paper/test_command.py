@@ -12,18 +12,23 @@ from mvsboost.errors import ParameterError
 from mvsboost.paper import command, plan, runner
 from mvsboost.paper.command import run_paper
 from mvsboost.paper.engines import fit_and_judge
-from mvsboost.paper.plan import METHODS, SIZES, Size
-from mvsboost.paper.sets import PAPER_SETS, Part, PreparedSet, SetInfo, split_at_random
+from mvsboost.paper.experiments import EXPERIMENTS
+from mvsboost.paper.plan import METHODS, NO_SAMPLING, SIZES, Size, setting
+from mvsboost.paper.sets import LARGE_SETS, PAPER_SETS, SETS, Part, PreparedSet, SetInfo
+from mvsboost.paper.sets.base import split_at_random
+from mvsboost.paper.sets.large import synthetic
 from mvsboost.paper.summaries import change_of
 
 TINY = Size(
-    haste=1.0,
+    effort=0,
+    pace=0.0,
     seeds=2,
     folds=1,
     rates=(0.3,),
     more_rates=(0.6,),
     lambdas=(0.1, 1.0),
     ratios=((1, 1), (1, 2)),
+    looks=(1, 2),
     sets=("toy",),
 )
 
@@ -52,33 +57,62 @@ def toy(monkeypatch):
         "lambda_l2": 1.0,
     }
     info = SetInfo("Toy", _toy, paper_error=0.25, trees=4, learning_rate=0.3, tree=tree)
-    monkeypatch.setitem(PAPER_SETS, "toy", info)
+    monkeypatch.setitem(SETS, "toy", info)
+    small = replace(LARGE_SETS["small synthetic"], read=lambda folder: synthetic(2000))
+    monkeypatch.setitem(LARGE_SETS, "small synthetic", small)
+    monkeypatch.setitem(SETS, "small synthetic", small)
     monkeypatch.setitem(SIZES, "tiny", TINY)
 
 
+@pytest.fixture
+def suite(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    folder = tmp_path / "data" / "suite"
+    folder.mkdir(parents=True)
+    (folder / "INDEX.csv").write_text("name\none\ntwo\n")
+    rng = np.random.default_rng(0)
+    for name in ("one", "two"):
+        x = rng.normal(size=300)
+        y = (x + rng.normal(size=300) > 0).astype(int)
+        pq.write_table(
+            pa.table({"x": x, "z": rng.normal(size=300), "target": y}), folder / f"{name}.parquet"
+        )
+    return folder.parent
+
+
 @pytest.mark.usefixtures("toy")
-def test_a_run_writes_a_page_and_does_nothing_twice(tmp_path, monkeypatch):
-    pytest.importorskip("lightgbm")
-    files = run_paper(size="tiny", out=tmp_path, progress=False)
+@pytest.mark.large
+def test_a_run_writes_a_page_and_does_nothing_twice(tmp_path, monkeypatch, suite):
+    for library in ("lightgbm", "catboost", "xgboost"):
+        pytest.importorskip(library)
+    out = tmp_path / "out"
+    files = run_paper(size="tiny", data=suite, out=out, progress=False)
     assert [file.name for file in files] == ["index.html", "paper.md"]
-    text = (tmp_path / "paper.md").read_text()
-    for title in (method.title for method in METHODS.values()):
-        assert f"| {title} |" in text
+    text = (out / "paper.md").read_text()
+    for experiment in EXPERIMENTS.values():
+        assert f"## {experiment.title}" in text
+    for method in METHODS.values():
+        assert f"| {method.title} |" in text
     assert "| MVS, paper |" in text
     assert "| Toy |" in text
-    assert (tmp_path / "figure1.png").stat().st_size > 1000
-    before = (tmp_path / "cells.jsonl").read_bytes()
+    assert "| CatBoost, its MVS |" in text
+    assert "| second look 8 |" in text
+    assert (out / "figure1.png").stat().st_size > 1000
+    before = (out / "cells.jsonl").read_bytes()
     cells = [json.loads(line)["cell"] for line in before.splitlines()]
-    assert {cell["engine"] for cell in cells} == {"mvsboost", "lightgbm"}
-    assert {cell["fold"] for cell in cells} == {-1, 0}
-    monkeypatch.setattr(runner, "fit_and_judge", None)  # nothing is left to do
-    run_paper(size="tiny", out=tmp_path, progress=False)
-    assert (tmp_path / "cells.jsonl").read_bytes() == before
+    fits = [cell for cell in cells if "kind" not in cell]
+    assert {cell["engine"] for cell in fits} == {"mvsboost", "lightgbm", "catboost", "xgboost"}
+    assert {cell["fold"] for cell in fits} == {-1, 0}
+    assert {cell.get("kind", "fit") for cell in cells} == set(runner.KINDS)
+    for kind in runner.KINDS:
+        monkeypatch.setitem(runner.KINDS, kind, None)  # nothing is left to do
+    run_paper(size="tiny", data=suite, out=out, progress=False)
+    assert (out / "cells.jsonl").read_bytes() == before
 
 
 @pytest.mark.usefixtures("toy")
 def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, monkeypatch):
-    done, fit = [], runner.fit_and_judge
+    done, fit = [], runner.KINDS["fit"]
 
     def fit_some(cell, folder):
         if len(done) == 3:
@@ -86,11 +120,11 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, monkeypatch):
         done.append(cell)
         return fit(cell, folder)
 
-    monkeypatch.setattr(runner, "fit_and_judge", fit_some)
+    monkeypatch.setitem(runner.KINDS, "fit", fit_some)
     with pytest.raises(KeyboardInterrupt):
         run_paper(size="tiny", experiments=["rates"], out=tmp_path, progress=False)
     assert len(_lines(tmp_path)) == 3
-    monkeypatch.setattr(runner, "fit_and_judge", fit)
+    monkeypatch.setitem(runner.KINDS, "fit", fit)
     run_paper(size="tiny", experiments=["rates"], out=tmp_path, progress=False)
     cells = [json.loads(line)["cell"] for line in _lines(tmp_path)]
     assert cells[:3] == done
@@ -100,7 +134,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, monkeypatch):
 @pytest.mark.large
 def test_processes_share_the_work(tmp_path, monkeypatch):
     pytest.importorskip("lightgbm")
-    monkeypatch.setitem(SIZES, "tiny", replace(TINY, haste=100.0, sets=("adult",)))
+    monkeypatch.setitem(SIZES, "tiny", replace(TINY, pace=1.0, sets=("adult",)))
     run_paper(size="tiny", experiments=["preparation"], jobs=2, out=tmp_path, progress=False)
     (record,) = map(json.loads, _lines(tmp_path))
     assert record["cell"]["engine"] == "lightgbm"
@@ -112,11 +146,10 @@ def test_processes_share_the_work(tmp_path, monkeypatch):
 def test_lightgbm_grows_trees_on_rows_that_mvs_draws(lam, tmp_path):
     pytest.importorskip("lightgbm")
     made = plan.Plan(TINY, ["toy"], command.Store(tmp_path))
-    mvs = {"name": "mvs", "rate": 0.5, "lam": lam}
-    result = fit_and_judge(made.cell("toy", mvs, 0, engine="lightgbm", view="counters"))
-    without = fit_and_judge(
-        made.cell("toy", {"name": "none"}, 0, engine="lightgbm", view="counters")
-    )
+    mvs = setting({"name": "mvs", "rate": 0.5, "lam": lam})
+    host = {"engine": "lightgbm", "view": "counters"}
+    result = fit_and_judge(made.cell("toy", mvs, 0, **host))
+    without = fit_and_judge(made.cell("toy", NO_SAMPLING, 0, **host))
     assert result["error"] == pytest.approx(without["error"], abs=0.08)
     with pytest.raises(ParameterError, match="counters"):
         fit_and_judge(made.cell("toy", mvs, 0, engine="lightgbm"))
@@ -126,7 +159,7 @@ def test_lightgbm_grows_trees_on_rows_that_mvs_draws(lam, tmp_path):
     ("wrong", "message"),
     [
         ({"size": "huge"}, "quick, standard, full"),
-        ({"experiments": ["quantity"]}, "preparation, quality, rates"),
+        ({"experiments": ["quantity"]}, "preparation, quality, rates, time, large"),
         ({"sets": ["iris"]}, "adult, amazon"),
         ({"jobs": 0}, ">= 1"),
     ],
@@ -136,10 +169,11 @@ def test_what_is_not_known_is_refused(wrong, message, tmp_path):
         run_paper(out=tmp_path, progress=False, **wrong)
 
 
-def test_haste_keeps_the_product_of_trees_and_learning_rate(tmp_path):
+def test_a_higher_pace_keeps_the_product_of_trees_and_learning_rate(tmp_path):
     for name, info in PAPER_SETS.items():
-        cell = plan.Plan(SIZES["standard"], [name], command.Store(tmp_path)).cell(name, {}, 0)
-        assert cell["learning_rate"] <= plan.LARGEST_LEARNING_RATE
+        made = plan.Plan(SIZES["standard"], [name], command.Store(tmp_path))
+        cell = made.cell(name, NO_SAMPLING, 0)
+        assert cell["learning_rate"] == max(info.learning_rate, 0.02)
         assert cell["trees"] * cell["learning_rate"] == pytest.approx(
             info.trees * info.learning_rate, rel=0.01
         )

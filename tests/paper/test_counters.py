@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mvsboost.paper.counters import SEED, count_categories
+from mvsboost.paper.sets.counters import SEED, count_categories
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "b", None]), st.integers(0, 1)), min_size=1))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,9 @@ import pytest
 
 from mvsboost.datasets import DATA_VARIABLE
 from mvsboost.errors import DataError, ParameterError
-from mvsboost.paper.sets import PAPER_SETS, Part, PreparedSet, as_texts, counted, load_set
+from mvsboost.paper.sets import PAPER_SETS, SETS, Part, PreparedSet, counted, load_set, suite_names
+from mvsboost.paper.sets.base import as_texts, checksum_of, split_at_random
+from mvsboost.paper.sets.large import synthetic
 
 SHAPES = {
     "adult": (39073, 9769, 14, 14),
@@ -29,7 +33,9 @@ def prepared(request) -> PreparedSet:
     folder = Path(os.environ.get(DATA_VARIABLE, "."))
     if request.param != "adult" and not any(folder.glob("catboost_split_indices.parquet")):
         pytest.skip(f"{DATA_VARIABLE} names no folder with the paper's data")
-    return load_set(request.param)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # checksums agree
+        return load_set(request.param)
 
 
 def test_rows_and_columns_are_those_of_the_protocol(prepared):
@@ -66,8 +72,89 @@ def test_numbers_as_categories_keep_their_digits():
     assert as_texts(np.array(["x", None], object)).tolist() == ["x", None]
 
 
-def test_what_is_not_there_is_named(tmp_path):
+def test_what_is_not_there_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", _no_network)
     with pytest.raises(ParameterError, match="adult, amazon"):
         load_set("iris")
-    with pytest.raises(DataError, match=r"amazon\.parquet is not in the folder"):
+    with pytest.raises(DataError, match=r"amazon\.parquet is not in .*openml\.org/d/4135"):
         load_set("amazon", tmp_path)
+    with pytest.raises(DataError, match=r"covtype\.parquet is not in the folder"):
+        load_set("covertype", tmp_path)
+    with pytest.raises(ParameterError, match="suite/NAME/SPLIT"):
+        load_set("suite/abalone", tmp_path)
+
+
+def _no_network(**named):
+    raise OSError("no network")
+
+
+def _hosted(frame):
+    return lambda **named: type("Bunch", (), {"frame": frame})
+
+
+def test_openml_stands_in_for_a_file(tmp_path, monkeypatch):
+    pd = pytest.importorskip("pandas")
+    pq = pytest.importorskip("pyarrow.parquet")
+    pa = pytest.importorskip("pyarrow")
+    n = 32_769
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"target": pd.Categorical(["1", "0"] * (n // 2) + ["1"]), "RESOURCE": rng.integers(0, 9, n)}
+    )
+    frame["ROLE"] = pd.Categorical(np.where(np.arange(n) % 5 == 0, None, "x"))
+    rows = {
+        "dataset": ["amazon"] * 4,
+        "part": ["train", "train", "test", "test"],
+        "position": [1, 0, 0, 1],
+        "row_index": [7, 2, 0, 5],
+    }
+    pq.write_table(pa.table(rows), tmp_path / "catboost_split_indices.parquet")
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", _hosted(frame))
+    with pytest.warns(UserWarning, match="differs from the data"):
+        data = load_set("amazon", tmp_path)
+    assert data.train.target.tolist() == [1, 0]
+    assert data.train.columns["RESOURCE"].tolist() == frame["RESOURCE"][[2, 7]].astype(str).tolist()
+    assert data.test.columns["ROLE"].tolist() == [None, None]
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", _hosted(frame[:100]))
+    with pytest.raises(DataError, match="100 rows in place of the 32769"):
+        load_set("amazon", tmp_path)
+
+
+def test_a_checksum_sees_every_value():
+    data = split_at_random("toy", _toy_part(), ("kind",))
+    same = split_at_random("toy", _toy_part(), ("kind",))
+    assert checksum_of(data) == checksum_of(same)
+    other = _toy_part()
+    other.columns["x"][3] += 1e-9
+    assert checksum_of(split_at_random("toy", other, ("kind",))) != checksum_of(data)
+    renamed = replace(
+        data, train=Part({**data.train.columns, "more": data.train.columns["x"]}, data.train.target)
+    )
+    assert checksum_of(renamed) != checksum_of(data)
+
+
+def _toy_part() -> Part:
+    kinds = np.array(["a", None, "b", "c"] * 10, object)
+    return Part({"kind": kinds, "x": np.arange(40.0)}, np.arange(40) % 2)
+
+
+def test_synthetic_rows_need_no_file():
+    data = synthetic(2000)
+    assert (len(data.train), len(data.test)) == (1800, 200)
+    assert len(data.train.columns) == 28
+    assert 0.3 < data.train.target.mean() < 0.7
+    assert {"flights", "higgs", "churn"} < set(SETS)
+
+
+def test_a_set_of_the_suite_has_as_many_splits_as_one_likes(tmp_path):
+    pq = pytest.importorskip("pyarrow.parquet")
+    pa = pytest.importorskip("pyarrow")
+    (tmp_path / "suite").mkdir()
+    (tmp_path / "suite" / "INDEX.csv").write_text("name,rows\nfirst,50\nsecond,60\n")
+    table = pa.table({"x": np.arange(50.0), "kind": ["a", "b"] * 25, "target": [0, 1] * 25})
+    pq.write_table(table, tmp_path / "suite" / "first.parquet")
+    assert suite_names(tmp_path) == ["first", "second"]
+    one, other = (load_set(f"suite/first/{split}", tmp_path) for split in (0, 1))
+    assert one.categorical == ("kind",)
+    assert len(one.test) == 10
+    assert one.test.columns["x"].tolist() != other.test.columns["x"].tolist()

@@ -12,7 +12,7 @@ from mvsboost.paper.experiments import EXPERIMENTS
 from mvsboost.paper.pages import write_results
 from mvsboost.paper.plan import SIZES, Plan
 from mvsboost.paper.runner import run_cells
-from mvsboost.paper.sets import PAPER_SETS
+from mvsboost.paper.sets import SETS
 from mvsboost.paper.store import Store
 
 __all__ = ["run_paper"]
@@ -39,7 +39,7 @@ def run_paper(
     experiments : sequence of str, optional
         Names out of `EXPERIMENTS`; those of the size by default.
     sets : sequence of str, optional
-        Names out of `PAPER_SETS`; those of the size by default.
+        Names out of `SETS`; those of the size by default.
     jobs : int
         Processes.
     data : path, optional
@@ -54,7 +54,7 @@ def run_paper(
     if size not in SIZES:
         raise ParameterError("size", size, f"one of {', '.join(SIZES)}")
     names = _among("only", experiments or SIZES[size].experiments or None, EXPERIMENTS)
-    chosen = _among("datasets", sets, PAPER_SETS) if sets else list(SIZES[size].sets)
+    chosen = _among("datasets", sets, SETS) if sets else list(SIZES[size].sets)
     if jobs < 1:
         raise ParameterError("jobs", jobs, "an integer >= 1")
     folder = None if data is None else Path(data)

@@ -8,7 +8,7 @@ from typing import Any
 
 from mvsboost.paper.experiments import EXPERIMENTS
 from mvsboost.paper.plan import Plan
-from mvsboost.paper.sets import PAPER_SETS
+from mvsboost.paper.sets import SETS
 from mvsboost.report import Code, Part, Picture, Section, Table, Text, write_page
 
 __all__ = ["as_markdown", "sections_of", "write_results"]
@@ -44,9 +44,7 @@ def sections_of(plan: Plan, experiments: Iterable[str]) -> list[Section]:
 
 
 def _data(plan: Plan) -> list[Part]:
-    rows = [
-        [PAPER_SETS[name].title, PAPER_SETS[name].note or "as in the paper"] for name in plan.sets
-    ]
+    rows = [[SETS[name].title, SETS[name].note or "as in the paper"] for name in plan.sets]
     return [Table(["set", "against the paper's"], rows, text_columns=2)]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mvsboost.paper.sets import PAPER_SETS
+from mvsboost.paper.sets import PAPER_SETS, SETS
 from mvsboost.paper.store import Store
 from mvsboost.report import Part
 
@@ -229,7 +229,7 @@ class Plan:
         view: str = "native",
     ) -> Cell:
         """A cell with the tuned parameters of a set, at this plan's pace."""
-        info = PAPER_SETS[name]
+        info = SETS[name]
         haste = max(1.0, self.size.pace / info.learning_rate)
         return {
             "set": name,

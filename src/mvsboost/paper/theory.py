@@ -57,7 +57,7 @@ def _probabilities(name: str, g: Floats, h: Floats, rate: float) -> Floats:
 def _left_sums(bins: NDArray[np.uint8], values: Floats) -> Floats:
     """Σ of values over the rows with a bin of at most b, for every feature and b."""
     sums = [np.bincount(column, values, TABLE) for column in bins.T]
-    return np.cumsum(np.array(sums), axis=1)
+    return np.cumsum(np.array(sums, np.float64), axis=1)  # of no rows they are integers
 
 
 def split_scores(bins: NDArray[np.uint8], g: Floats, h: Floats) -> Floats:
@@ -160,7 +160,7 @@ def judge_samplers(cell: Mapping[str, Any], folder: Path | None = None) -> dict[
     -------
     dict
         By sampler: ``measured``, root of the mean of (Ŝ − S)² over draws, splits and nodes,
-        as a share of the best split's gain; ``predicted``, the same by Theorem 1; ``hits``,
+        as a share of the best splits' gain; ``predicted``, the same by Theorem 1; ``hits``,
         how often the best split's feature is found; ``exact``, its threshold as well.
     """
     part = load_set(cell["set"], folder).train
@@ -195,10 +195,10 @@ def judge_samplers(cell: Mapping[str, Any], folder: Path | None = None) -> dict[
                 found += one[0] == best[i][0]
                 exact += one == best[i]
         looks = cell["draws"] * len(nodes)
-        scale = np.square(gains)
+        scale = np.mean(np.square(gains))
         results[name] = {
-            "measured": float(np.sqrt(np.mean(squares / cell["draws"] / scale))),
-            "predicted": float(np.sqrt(np.mean(np.array(predicted) / scale))),
+            "measured": float(np.sqrt(np.mean(squares / cell["draws"]) / scale)),
+            "predicted": float(np.sqrt(np.mean(predicted) / scale)),
             "hits": found / looks,
             "exact": exact / looks,
         }

@@ -26,7 +26,7 @@ from mvsboost.paper.plan import (
     setting,
     sgb,
 )
-from mvsboost.paper.sets import PAPER_SETS
+from mvsboost.paper.sets import SETS
 from mvsboost.report import Part, Table, Text
 
 __all__ = ["HOSTS"]
@@ -84,7 +84,7 @@ def _parts(plan: Plan) -> list[Part]:
     quality, rates = quality_rows(smaller, _METHODS), rate_rows(smaller, _METHODS)
     if not quality:
         return []
-    titles = [PAPER_SETS[name].title for name in plan.sets]
+    titles = [SETS[name].title for name in plan.sets]
     return [
         Text(_TEXT),
         Table(["", *titles, "mean"], quality),

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from mvsboost.paper.plan import METHODS, NO_SAMPLING, Cell, Experiment, Plan, Setting
-from mvsboost.paper.sets import PAPER_SETS
+from mvsboost.paper.sets import SETS
 from mvsboost.paper.summaries import change_of, percent
 from mvsboost.report import Part, Table, Text
 
@@ -98,7 +98,7 @@ def _parts(plan: Plan) -> list[Part]:
         if key in PAPER_TIME:
             blanks = [""] * len(results)
             rows.append([f"{METHODS[key].title}, paper", *blanks, f"{PAPER_TIME[key]:+.1f}%"])
-    header = ["", *(PAPER_SETS[name].title for name in results), "mean"]
+    header = ["", *(SETS[name].title for name in results), "mean"]
     return [Text(_TEXT), Table(header, rows)]
 
 

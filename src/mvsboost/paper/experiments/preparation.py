@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mvsboost.paper.plan import NO_SAMPLING, Cell, Experiment, Plan
-from mvsboost.paper.sets import PAPER_SETS
+from mvsboost.paper.sets import SETS
 from mvsboost.report import Part, Table, Text
 
 _TEXT = (
@@ -21,7 +21,7 @@ def _cell(plan: Plan, name: str) -> Cell:
 
 
 def _sets(plan: Plan) -> list[str]:
-    return [name for name in plan.sets if not PAPER_SETS[name].stands_in]
+    return [name for name in plan.sets if not SETS[name].stands_in]
 
 
 def _cells(plan: Plan) -> Iterator[Cell]:
@@ -31,10 +31,10 @@ def _cells(plan: Plan) -> Iterator[Cell]:
 def _parts(plan: Plan) -> list[Part]:
     rows = []
     for name in _sets(plan):
-        result, paper = plan.store.get(_cell(plan, name)), PAPER_SETS[name].paper_error
+        result, paper = plan.store.get(_cell(plan, name)), SETS[name].paper_error
         if result is not None:
             theirs = "" if paper is None else f"{paper:.4f}"
-            rows.append([PAPER_SETS[name].title, f"{result['error']:.4f}", theirs])
+            rows.append([SETS[name].title, f"{result['error']:.4f}", theirs])
     return [Text(_TEXT), Table(["set", "here", "paper"], rows)] if rows else []
 
 

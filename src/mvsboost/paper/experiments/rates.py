@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from mvsboost.paper.plan import METHODS, NO_SAMPLING, PAPER_RATES, Cell, Experiment, Method, Plan
-from mvsboost.paper.sets import PAPER_SETS
+from mvsboost.paper.sets import SETS
 from mvsboost.paper.summaries import Change, average, change, percent
 from mvsboost.plots import plot_error_by_rate, to_png
 from mvsboost.report import Part, Picture, Table, Text
@@ -114,7 +114,7 @@ def _parts(plan: Plan) -> list[Part]:
         }
         records = _records(of_set)
         if records:
-            parts.append(_picture(records, PAPER_SETS[name].title))
+            parts.append(_picture(records, SETS[name].title))
     return parts
 
 

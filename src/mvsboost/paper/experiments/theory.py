@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from mvsboost.paper.plan import Cell, Experiment, Plan
-from mvsboost.paper.sets import PAPER_SETS
+from mvsboost.paper.sets import SETS
 from mvsboost.paper.theory import SAMPLERS
 from mvsboost.report import Part, Table, Text
 
@@ -29,7 +29,7 @@ _TEXT = (
 
 
 def _cell(plan: Plan, name: str, iteration: int, depth: int) -> Cell:
-    info = PAPER_SETS[name]
+    info = SETS[name]
     return {
         "kind": "theory",
         "set": name,

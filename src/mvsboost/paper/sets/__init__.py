@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 from mvsboost.errors import ParameterError
-from mvsboost.paper.sets.base import Part, PreparedSet, SetInfo, counted
+from mvsboost.paper.sets.base import Part, PreparedSet, SetInfo, checksum_of, counted
 from mvsboost.paper.sets.large import LARGE_SETS
 from mvsboost.paper.sets.published import PAPER_SETS
+from mvsboost.paper.sets.publishers import PUBLISHER_SETS
 from mvsboost.paper.sets.suite import load_suite_set, suite_names
 
 __all__ = [
     "LARGE_SETS",
     "PAPER_SETS",
+    "SETS",
     "Part",
     "PreparedSet",
     "SetInfo",
@@ -22,8 +25,14 @@ __all__ = [
 ]
 
 
+SETS: dict[str, SetInfo] = {**PAPER_SETS, **PUBLISHER_SETS, **LARGE_SETS}
+"""Every set but those of the suite."""
+
+
 def load_set(name: str, folder: Path | None = None) -> PreparedSet:
-    """Read and prepare one of `PAPER_SETS` or `LARGE_SETS`, or a set of the suite.
+    """Read and prepare one of `SETS`, or a set of the suite.
+
+    Warns where its content is not that which this library's figures are from.
 
     Raises
     ------
@@ -32,7 +41,13 @@ def load_set(name: str, folder: Path | None = None) -> PreparedSet:
     """
     if name.startswith("suite/"):
         return load_suite_set(name, folder)
-    known = {**PAPER_SETS, **LARGE_SETS}
-    if name not in known:
-        raise ParameterError("datasets", name, f"among {', '.join(known)}")
-    return known[name].read(folder)
+    if name not in SETS:
+        raise ParameterError("datasets", name, f"among {', '.join(SETS)}")
+    data, expected = SETS[name].read(folder), SETS[name].checksum
+    if expected and (found := checksum_of(data)) != expected:
+        warnings.warn(
+            f"{SETS[name].title} differs from the data that the published figures are from: its "
+            f"checksum is {found}, not {expected}; results may differ as well",
+            stacklevel=2,
+        )
+    return data

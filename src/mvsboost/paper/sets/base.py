@@ -8,8 +8,10 @@ category is a category, and the published indices say which rows are for testing
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mvsboost.datasets import data_path
+from mvsboost.errors import DataError
 from mvsboost.paper.sets.counters import count_categories
 
 __all__ = [
@@ -26,7 +29,11 @@ __all__ = [
     "as_numbers",
     "as_part",
     "as_texts",
+    "checksum_of",
     "counted",
+    "import_arrow",
+    "published_rows",
+    "read_hosted",
     "read_parquet",
     "split_as_published",
     "split_at_random",
@@ -116,6 +123,8 @@ class SetInfo:
         1 − AUC without sampling in the paper.
     note : str
         Where it differs from the paper's.
+    checksum : str
+        Of the content that this library's figures are from (`checksum_of`); "" if unknown.
     """
 
     title: str
@@ -126,20 +135,59 @@ class SetInfo:
     stands_in: bool = False
     paper_error: float | None = None
     note: str = ""
+    checksum: str = ""
 
 
 # --- reading ------------------------------------------------------------------------------------
 
 
+def import_arrow(module: str = "") -> Any:
+    """A module of pyarrow, or an error that says how to get it."""
+    try:
+        return import_module(f"pyarrow.{module}" if module else "pyarrow")
+    except ImportError as error:
+        raise ImportError("the paper's data are read by pyarrow: pip install pyarrow") from error
+
+
 def read_parquet(name: str, folder: Path | None) -> Columns:
     """Columns of a Parquet file, in the order of the file."""
-    path = data_path(name, folder)
-    try:
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise ImportError("the paper's data are Parquet files: pip install pyarrow") from error
-    table = pq.read_table(path)
+    table = import_arrow("parquet").read_table(data_path(name, folder))
     return {name: table[name].to_numpy() for name in table.column_names}
+
+
+def read_hosted(name: str, folder: Path | None, data_id: int, n_rows: int) -> Columns:
+    """Columns of a Parquet file, or, where that is not there, of the set on OpenML.
+
+    Raises
+    ------
+    DataError
+        Neither can be had, or OpenML's has another number of rows.
+    """
+    try:
+        return read_parquet(name, folder)
+    except DataError as missing:
+        from sklearn.datasets import fetch_openml
+
+        try:
+            frame = fetch_openml(data_id=data_id, as_frame=True, n_retries=1).frame
+        except Exception as error:  # no network, no pandas, no such set: all end alike
+            where = f"https://www.openml.org/d/{data_id}"
+            raise DataError(f"{missing}; nor could it be had from {where} ({error})") from error
+    if len(frame) != n_rows:
+        raise DataError(
+            f"set {data_id} of OpenML has {len(frame)} rows in place of the {n_rows} of {name}: "
+            "it has changed, put the file into the folder"
+        )
+    columns: Columns = {}
+    for column in frame.columns:
+        values = frame[column]
+        known = values.notna().to_numpy()
+        if values.dtype.kind in "biuf":
+            columns[column] = values.to_numpy()
+        else:
+            columns[column] = values.astype(object).to_numpy().copy()
+            columns[column][~known] = None
+    return columns
 
 
 def as_numbers(column: NDArray[Any]) -> NDArray[np.float64]:
@@ -176,15 +224,42 @@ def split_at_random(
     return PreparedSet(name, rows.take(train), rows.take(test), categorical)
 
 
+def published_rows(name: str, part: str, folder: Path | None) -> NDArray[np.int64]:
+    """Row numbers of a part of a set, in the order of the benchmark's index files."""
+    table = read_parquet("catboost_split_indices.parquet", folder)
+    ours = (table["dataset"] == name) & (table["part"] == part)
+    by_position = np.argsort(table["position"][ours])
+    rows: NDArray[np.int64] = table["row_index"][ours][by_position].astype(np.int64)
+    return rows
+
+
 def split_as_published(
     name: str, rows: Part, categorical: tuple[str, ...], folder: Path | None
 ) -> PreparedSet:
-    """The rows that the benchmark's index files name, in their order."""
-    table = read_parquet("catboost_split_indices.parquet", folder)
-    ours = (table["dataset"] == name) & (table["row_index"] < len(rows))
-    parts = []
-    for part in ("train", "test"):
-        of_part = ours & (table["part"] == part)
-        index = table["row_index"][of_part][np.argsort(table["position"][of_part])]
-        parts.append(rows.take(index.astype(np.int64)))
-    return PreparedSet(name, parts[0], parts[1], categorical)
+    """The rows that the benchmark's index files name, in their order, as far as they are here."""
+    train, test = (published_rows(name, part, folder) for part in ("train", "test"))
+    n = len(rows)
+    return PreparedSet(name, rows.take(train[train < n]), rows.take(test[test < n]), categorical)
+
+
+def checksum_of(data: PreparedSet) -> str:
+    """A short name for the content of a prepared set: columns, values, targets, split.
+
+    Examples
+    --------
+    >>> part = Part({"x": np.array([1.0, np.nan])}, np.array([0, 1]))
+    >>> len(checksum_of(PreparedSet("a", part, part, ())))
+    16
+    """
+    digest = hashlib.sha256()
+    for part in (data.train, data.test):
+        for name, column in part.columns.items():
+            digest.update(name.encode() + b"\0")
+            if name in data.categorical:
+                texts = ("\1" if text is None else text for text in column)
+                digest.update("\0".join(texts).encode())
+            else:
+                numbers = np.where(np.isnan(column), np.nan, column)  # one kind of NaN
+                digest.update(numbers.astype("<f8").tobytes())
+        digest.update(part.target.astype("<i8").tobytes())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,192 @@
+"""Draws and programs that only the ablation uses, and the check of Theorem 1."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mvsboost.errors import ParameterError
+from mvsboost.objectives import Logistic
+from mvsboost.paper.draws import SampledLogistic, SystematicMVS, mvs_probabilities, mvs_weights
+from mvsboost.paper.engines import fit_and_judge
+from mvsboost.paper.hosts import OWN
+from mvsboost.paper.levels import boost_by_levels
+from mvsboost.paper.plan import setting
+from mvsboost.paper.race import race
+from mvsboost.paper.sets import SETS, SetInfo
+from mvsboost.paper.sets.large import synthetic
+from mvsboost.paper.theory import SAMPLERS, judge_samplers, predicted_deviation, split_scores
+from mvsboost.sampling.gradient_rows import GradientRows
+
+TREE = {
+    "num_leaves": 8,
+    "min_data_in_leaf": 20,
+    "min_sum_hessian_in_leaf": 1e-3,
+    "feature_fraction": 1.0,
+    "lambda_l1": 0.0,
+    "lambda_l2": 1.0,
+}
+
+
+@pytest.fixture
+def few(monkeypatch):
+    info = SetInfo("Few", lambda folder: synthetic(1500), trees=10, learning_rate=0.1, tree=TREE)
+    monkeypatch.setitem(SETS, "few rows", info)
+
+
+def _cell(**changes):
+    cell = {
+        "set": "few rows",
+        "engine": "mvsboost",
+        "view": "native",
+        **setting({"name": "mvs", "rate": 0.3, "lam": 0.1}, "all"),
+        "trees": 10,
+        "learning_rate": 0.1,
+        "tree": TREE,
+        "seed": 0,
+        "fold": -1,
+        "folds": 0,
+    }
+    return {**cell, **changes}
+
+
+@pytest.fixture
+def gradients():
+    rng = np.random.default_rng(0)
+    return rng.normal(size=400), rng.uniform(0.1, 0.25, size=400)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_systematic_draws_have_a_fixed_size_and_the_probabilities_of_mvs(gradients, ordered):
+    rows = GradientRows(*gradients)
+    g, h = (part[0].astype(np.float64) for part in rows.gradients())
+    p = mvs_probabilities(g, h, 0.2, 0.1)
+    drawn = np.zeros(len(p))
+    sampler = SystematicMVS(0.2, 0.1, ordered=ordered)
+    n = 400
+    for iteration in range(n):
+        sample = sampler.draw(rows, rows.context(iteration=iteration))
+        assert abs(sample.summary.n_rows - 80) <= 1
+        drawn += rows.weights > 0
+    inside = rows.weights > 0
+    assert rows.weights[inside] == pytest.approx(1 / p[inside], rel=1e-4)
+    assert np.abs(drawn / n - p).max() < 5 * np.sqrt(0.25 / n)
+
+
+def test_the_sampled_loss_has_the_same_gradients_on_average():
+    y, scores = np.array([0.0, 1.0] * 50), np.linspace(-2, 2, 100)[None, :]
+    sampled, full = SampledLogistic(0.3, 0.1, seed=1), Logistic().gradients(y, scores)
+    draws = [sampled.gradients(y, scores) for _ in range(2000)]
+    for which in (0, 1):
+        values = np.array([draw[which][0] for draw in draws])
+        error = values.std(axis=0) / np.sqrt(len(draws))
+        assert (np.abs(values.mean(axis=0) - full[which][0]) < 5 * error + 1e-9).all()
+    assert (draws[0][0] == 0).mean() > 0.5
+
+
+def test_theorem_1_predicts_what_many_draws_measure(monkeypatch):
+    # it is of first order: on few rows the squares of deviations count as well
+    info = SetInfo("", lambda folder: synthetic(20_000), trees=1, learning_rate=0.1, tree=TREE)
+    monkeypatch.setitem(SETS, "more rows", info)
+    cell = {
+        "set": "more rows",
+        "iteration": 1,
+        "depth": 0,
+        "rate": 0.3,
+        "draws": 60,
+        "learning_rate": 0.1,
+        "tree": TREE,
+        "seed": 0,
+    }
+    results = judge_samplers(cell)
+    assert tuple(results) == SAMPLERS
+    for name in ("SGB", "importance sampling", "MVS"):
+        assert results[name]["measured"] == pytest.approx(results[name]["predicted"], rel=0.2)
+    assert results["MVS"]["predicted"] < results["SGB"]["predicted"]
+    assert results["MVS"]["measured"] < results["SGB"]["measured"]
+    assert 0 < results["MVS"]["exact"] <= results["MVS"]["hits"] <= 1
+    deeper = judge_samplers({**cell, "depth": 2, "draws": 20})
+    assert deeper["MVS"]["hits"] < 1
+
+
+def test_all_rows_have_no_deviation(gradients):
+    g, h = gradients
+    bins = (np.arange(400)[:, None] % 7).astype(np.uint8)
+    assert predicted_deviation(bins, g, h, np.ones(400)) == pytest.approx(0.0)
+    total = g.sum() ** 2 / h.sum()
+    assert split_scores(bins, g, h)[0, 6:] == pytest.approx(total)
+    weights = mvs_weights(g, h, 1.0, 0.1, np.uint64(3))
+    assert (weights == 1.0).all()
+
+
+@pytest.mark.usefixtures("few")
+def test_a_sample_for_each_level_learns_too():
+    cell = {
+        "set": "few rows",
+        "fold": 0,
+        "folds": 5,
+        "lam": 0.1,
+        "depth": 3,
+        "trees": 15,
+        "learning_rate": 0.3,
+        "l2": 1.0,
+        "seed": 0,
+    }
+    full = boost_by_levels({**cell, "rate": 1.0, "fresh": False})
+    assert full == boost_by_levels({**cell, "rate": 1.0, "fresh": True})
+    once, fresh = (boost_by_levels({**cell, "rate": 0.5, "fresh": f}) for f in (False, True))
+    assert once != fresh
+    for result in (full, once, fresh):
+        assert result["error"] < 0.35
+        assert 1 <= result["trees"] <= 15
+
+
+@pytest.mark.usefixtures("few")
+def test_a_race_times_everybody_and_stopping_ends_early():
+    fast, slow = _cell(trees=2), _cell(trees=60)
+    result = race({"contenders": {"fast": fast, "slow": slow}, "rounds": 3})
+    assert set(result["seconds"]) == {"fast", "slow"}
+    assert min(result["seconds"].values()) > 0
+    stopped = fit_and_judge(_cell(trees=4000, patience=3, learning_rate=0.5, fold=0, folds=5))
+    assert stopped["error"] < 0.35
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize(
+    "changes",
+    [
+        setting({"name": "variant", "variant": "catboost", "rate": 0.5}, "all"),
+        setting({"name": "systematic", "rate": 0.5, "lam": "leaf", "ordered": True}, "all"),
+        {"second_look": 2, "decider": [0.5, 0.1]},
+        {
+            "engine": "catboost",
+            "view": "counters",
+            "sampler": {"name": "mvs", "rate": 0.5, "lam": OWN},
+        },
+        {
+            "engine": "xgboost",
+            "view": "counters",
+            "sampler": {"name": "mvs", "rate": 0.5, "lam": OWN},
+        },
+        {"engine": "lightgbm", "view": "counters", "seed": 2},
+    ],
+)
+def test_every_kind_of_cell_learns(changes):
+    if "engine" in changes:
+        pytest.importorskip(changes["engine"])
+    assert fit_and_judge(_cell(trees=30, **changes))["error"] < 0.35
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"engine": "xgboost", "view": "counters"}, "its own MVS for XGBoost"),
+        ({"engine": "catboost"}, "'counters' for catboost"),
+        ({"engine": "h2o"}, "mvsboost, lightgbm"),
+        ({"view": "sideways"}, "native"),
+    ],
+)
+def test_cells_that_make_no_sense_are_refused(changes, message):
+    with pytest.raises(ParameterError, match=message):
+        fit_and_judge(_cell(**changes))
