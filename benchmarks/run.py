@@ -9,9 +9,7 @@ medians, and what counts are ratios. ``make bench`` runs everything;
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import json
-import os
 import platform
 import statistics
 import subprocess
@@ -23,6 +21,8 @@ from typing import Any
 import numpy as np
 from cases import CASES, REAL, Case, Data, synthetic
 from contenders import Contender, Ours, contenders, seconds
+
+from mvsboost.report import environment
 
 MEASURES = ("iteration", "quality", "memory", "binning", "prediction", "growth")
 PATIENCE = 30
@@ -154,18 +154,8 @@ def _measure_memory(case: Case, name: str) -> None:
 # --- putting it together --------------------------------------------------------------------------
 
 
-def environment() -> dict[str, str]:
-    libraries = ("numpy", "numba", "scikit-learn", "lightgbm", "xgboost", "catboost")
-    versions = {name: importlib.metadata.version(name) for name in libraries}
-    import mvsboost
-
-    return {
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
-        "processor": _processor(),
-        "python": platform.python_version(),
-        "mvsboost": mvsboost.__version__,
-        **versions,
-    }
+def facts() -> dict[str, str]:
+    return {**environment("lightgbm", "xgboost", "catboost"), "processor": _processor()}
 
 
 def _processor() -> str:
@@ -180,7 +170,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     everyone = contenders(arguments.threads)
     if arguments.only:
         everyone = [c for c in everyone if any(word in c.name for word in arguments.only)]
-    results: dict[str, Any] = {"environment": environment()}
+    results: dict[str, Any] = {"environment": facts()}
     for name in arguments.cases:
         case = CASES[name]
         log(f"{name}: loading")

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import mvsboost
-from mvsboost.demo import METHODS, Demo, environment, format_table
+from mvsboost.demo import METHODS, Demo, format_table
 from mvsboost.errors import ParameterError
+from mvsboost.report import environment
 from mvsboost.sampling import GOSS, MVS, SGB
 
 

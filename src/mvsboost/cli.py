@@ -128,7 +128,7 @@ def _warmup(options: argparse.Namespace) -> None:
 
 def _info(options: argparse.Namespace) -> None:
     from mvsboost.backends.cpu.compilation import cache_folder, needs_compilation
-    from mvsboost.demo import environment
+    from mvsboost.report import environment
 
     folder = cache_folder()
     facts = {

@@ -5,18 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import math
-import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
-from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
 
 import numpy as np
 
-import mvsboost
 from mvsboost.backends.cpu.threads import available_cores
 from mvsboost.boosting import TrainConfig, train
 from mvsboost.data import Dataset
@@ -24,11 +21,11 @@ from mvsboost.datasets import load_adult
 from mvsboost.errors import ParameterError
 from mvsboost.objectives import Logistic
 from mvsboost.plots import plot_error_by_rate, to_png
-from mvsboost.report import Code, Picture, Section, Table, Text, write_page
+from mvsboost.report import Code, Picture, Section, Table, Text, environment, write_page
 from mvsboost.sampling import GOSS, MVS, SGB, NoSampling, Sampler
 from mvsboost.trees import TreeParams
 
-__all__ = ["METHODS", "Demo", "DemoResult", "Method", "Record", "environment", "format_table"]
+__all__ = ["METHODS", "Demo", "DemoResult", "Method", "Record", "format_table"]
 
 LEARNING_RATE = 0.1
 SECOND_LOOK = 4
@@ -355,15 +352,3 @@ def format_table(records: Iterable[Record]) -> str:
         )
         for row in cells
     )
-
-
-def environment() -> dict[str, str]:
-    """Versions and machine that results depend on."""
-    packages = ("numpy", "numba", "scikit-learn", "narwhals")
-    return {
-        "mvsboost": mvsboost.__version__,
-        "python": platform.python_version(),
-        **{name: version(name) for name in packages},
-        "platform": platform.platform(),
-        "cores": str(available_cores()),
-    }

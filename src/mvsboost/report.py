@@ -7,15 +7,28 @@ embedded, and the colours follow the reader's choice of light or dark.
 from __future__ import annotations
 
 import base64
+import platform
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
+from importlib.metadata import PackageNotFoundError, version
 from os import PathLike
 from pathlib import Path
 
+from mvsboost.backends.cpu.threads import available_cores
 from mvsboost.errors import DataError
 
-__all__ = ["Code", "Part", "Picture", "Section", "Table", "Text", "render_page", "write_page"]
+__all__ = [
+    "Code",
+    "Part",
+    "Picture",
+    "Section",
+    "Table",
+    "Text",
+    "environment",
+    "render_page",
+    "write_page",
+]
 
 
 @dataclass(frozen=True)
@@ -181,3 +194,28 @@ def write_page(path: str | PathLike[str], title: str, sections: Iterable[Section
     target = Path(path)
     target.write_text(render_page(title, sections), encoding="utf-8")
     return target
+
+
+def environment(*more: str) -> dict[str, str]:
+    """Versions and machine that results depend on; `more` are further packages.
+
+    Examples
+    --------
+    >>> list(environment("no-such-package"))[:3], environment("no-such-package")["no-such-package"]
+    (['mvsboost', 'python', 'numpy'], 'not installed')
+    """
+    packages = ("numpy", "numba", "scikit-learn", "narwhals", *more)
+    return {
+        "mvsboost": _version("mvsboost"),
+        "python": platform.python_version(),
+        **{name: _version(name) for name in packages},
+        "platform": platform.platform(),
+        "cores": str(available_cores()),
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"

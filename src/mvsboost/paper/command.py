@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from os import PathLike
 from pathlib import Path
 
@@ -14,10 +13,11 @@ from mvsboost.paper.plan import SIZES, Plan
 from mvsboost.paper.runner import run_cells
 from mvsboost.paper.sets import SETS
 from mvsboost.paper.store import Store
+from mvsboost.report import environment
 
 __all__ = ["run_paper"]
 
-_PACKAGES = ("mvsboost", "numpy", "numba", "scikit-learn", "scipy", "lightgbm")
+_PACKAGES = ("scipy", "lightgbm", "catboost", "xgboost")
 
 
 def run_paper(
@@ -61,7 +61,8 @@ def run_paper(
     with Store(out) as store:
         plan = Plan(SIZES[size], chosen, store, folder)
         run_cells(plan, names, jobs=jobs, progress=progress)
-        made_by = "\n".join([command, f"seeds 0 to {plan.size.seeds - 1}", *_versions()])
+        facts = (f"{name} {value}" for name, value in environment(*_PACKAGES).items())
+        made_by = "\n".join([command, f"seeds 0 to {plan.size.seeds - 1}", *facts])
         return write_results(plan, names, Path(out), made_by)
 
 
@@ -70,13 +71,3 @@ def _among(parameter: str, given: Sequence[str] | None, known: Mapping[str, obje
         if name not in known:
             raise ParameterError(parameter, name, f"among {', '.join(known)}")
     return [name for name in known if given is None or name in given]
-
-
-def _versions() -> list[str]:
-    lines = []
-    for package in _PACKAGES:
-        try:
-            lines.append(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            lines.append(f"{package} is not installed")
-    return lines
