@@ -24,6 +24,7 @@ TINY = Size(
     pace=0.0,
     seeds=2,
     folds=1,
+    small_folds=1,
     rates=(0.3,),
     more_rates=(0.6,),
     lambdas=(0.1, 1.0),

@@ -49,8 +49,11 @@ class Size:
         Learning rates under it are raised to it, and the number of trees is divided by as
         much. 0 is the published protocol. Sampling costs more quality at a higher learning
         rate, since fewer trees average out its noise.
-    seeds, folds : int
-        Fits on the test part, and folds of the training part that tuning uses, out of 5.
+    seeds : int
+        Fits on the test part.
+    folds, small_folds : int
+        Folds of the training part that tuning uses, out of 5; of small sets, where folds
+        cost less and differ more.
     rates : sequence of float
         Rates that are judged.
     more_rates : sequence of float
@@ -69,6 +72,7 @@ class Size:
     pace: float
     seeds: int
     folds: int
+    small_folds: int
     rates: Sequence[float]
     more_rates: Sequence[float]
     lambdas: Sequence[float]
@@ -89,6 +93,7 @@ SIZES: dict[str, Size] = {
         pace=0.3,
         seeds=2,
         folds=1,
+        small_folds=1,
         rates=(0.1, 0.3),
         more_rates=(),
         lambdas=(0.01, 1.0),
@@ -103,6 +108,7 @@ SIZES: dict[str, Size] = {
         pace=0.02,
         seeds=3,
         folds=2,
+        small_folds=N_FOLDS,
         rates=PAPER_RATES,
         more_rates=(0.65, 0.8),
         lambdas=(1e-4, 1e-2, 1e-1, 1.0),
@@ -115,6 +121,7 @@ SIZES: dict[str, Size] = {
         pace=0.0,
         seeds=10,
         folds=N_FOLDS,
+        small_folds=N_FOLDS,
         rates=PAPER_RATES,
         more_rates=_TUNED_RATES,
         lambdas=tuple(10.0**k for k in range(-6, 4)),
@@ -244,12 +251,16 @@ class Plan:
             "folds": N_FOLDS if fold >= 0 else 0,
         }
 
+    def folds(self, name: str) -> range:
+        """The folds of a set that tuning uses."""
+        return range(self.size.small_folds if SETS[name].small else self.size.folds)
+
     def on_folds(self, name: str, method: Method, setting: Setting) -> list[Cell]:
         """The cells that a setting is tuned by."""
         engine, view = method.engine, method.view
         return [
             self.cell(name, setting, 0, fold=fold, engine=engine, view=view)
-            for fold in range(self.size.folds)
+            for fold in self.folds(name)
         ]
 
     def judged(self, name: str, method: Method, setting: Setting) -> list[Cell]:

@@ -21,8 +21,9 @@ from mvsboost.fixedpoint import HALF
 from mvsboost.jit import inlined, twice
 
 CATEGORY_SUPPORT = 10.0
-"""Rows (by weight) under which a category is not moved on its own, and rows of average
-hessian that smooth its gradient ratio: a ratio of few rows is mostly noise."""
+"""Drawn rows under which a category is not moved on its own, and drawn rows of average
+hessian that smooth its gradient ratio: a ratio of few rows is mostly noise, and one row
+that stands for many is one row."""
 
 SMALLEST_GAIN = 1e-10
 """Gain, relative to the parent's score, under which a split is rounding noise."""
@@ -115,11 +116,12 @@ def _sort_categories(
 ) -> Any:
     """Categories with support in order of gradient over smoothed hessian; returns how many."""
     ratio = _category_ratios()
-    weight = (total[1] & _LOW) * units[WEIGHT]
-    smoothing = CATEGORY_SUPPORT * (total[1] >> HALF) * units[HESSIAN] / max(weight, 1.0)
+    count = (np.int64(1) << bits) - np.int64(1)
+    rows = np.float64(max(total[0] & count, 1))
+    smoothing = CATEGORY_SUPPORT * (total[1] >> HALF) * units[HESSIAN] / rows
     n = 0
     for c in range(n_bins + 1):
-        if (histogram[c, 1] & _LOW) * units[WEIGHT] < CATEGORY_SUPPORT:
+        if histogram[c, 0] & count < CATEGORY_SUPPORT:
             continue
         gradient = (histogram[c, 0] >> bits) * units[GRADIENT]
         hessian = (histogram[c, 1] >> HALF) * units[HESSIAN]

@@ -80,7 +80,7 @@ def _smaller(plan: Plan) -> Plan:
 
 def _on_folds(plan: Plan, name: str, one: Setting, more: dict[str, Any]) -> list[Cell]:
     cells = []
-    for fold in range(plan.size.folds):
+    for fold in plan.folds(name):
         cell = _smaller(plan).cell(name, one, 0, fold=fold)
         trees = cell["trees"]
         cells.append({**cell, "trees": 2 * trees, "patience": max(20, trees // 5), **more})
@@ -109,7 +109,7 @@ def _by_levels(plan: Plan, name: str, rate: float, fresh: bool) -> list[Cell]:
             "l2": 1.0,
             "seed": 0,
         }
-        for fold in range(plan.size.folds)
+        for fold in plan.folds(name)
     ]
 
 

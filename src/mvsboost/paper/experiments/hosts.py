@@ -64,6 +64,7 @@ def _smaller(plan: Plan) -> Plan:
         plan.size,
         seeds=3,
         folds=1,
+        small_folds=2,
         rates=(0.02, 0.1, 0.25, 0.5),
         more_rates=(0.8,),
         lambdas=(1e-2, 1.0),

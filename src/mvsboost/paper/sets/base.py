@@ -125,6 +125,8 @@ class SetInfo:
         Where it differs from the paper's.
     checksum : str
         Of the content that this library's figures are from (`checksum_of`); "" if unknown.
+    small : bool
+        Under 50,000 rows: fits are quick, and folds differ much.
     """
 
     title: str
@@ -136,6 +138,7 @@ class SetInfo:
     paper_error: float | None = None
     note: str = ""
     checksum: str = ""
+    small: bool = False
 
 
 # --- reading ------------------------------------------------------------------------------------
