@@ -1,0 +1,133 @@
+"""What the tables say, with results made up so that it is known what they should say."""
+
+from __future__ import annotations
+
+import pytest
+
+from mvsboost.paper.experiments import EXPERIMENTS
+from mvsboost.paper.experiments.learning_time import PAPER_TIME
+from mvsboost.paper.plan import SIZES, Plan
+from mvsboost.paper.runner import missing_cells
+from mvsboost.paper.store import Store
+from mvsboost.report import Picture, Table, Text
+
+SMALL = {
+    "none": 0.1,
+    "sgb": lambda sampler: 0.13 - 0.04 * sampler["rate"],
+    "goss": lambda sampler: 0.12,
+    "mvs": lambda sampler: 0.1 if sampler["rate"] >= 0.3 else 0.105,
+}
+
+
+def _error(cell) -> float:
+    """No sampling 0.1; SGB worse at every rate, MVS only under 0.3; a second look is better."""
+    made_up = SMALL.get(cell["sampler"]["name"], 0.11)
+    error = made_up(cell["sampler"]) if callable(made_up) else made_up
+    return error * (0.95 if cell["second_look"] else 1.0) + 1e-5 * cell["seed"]
+
+
+def _result(cell):
+    kind = cell.get("kind", "fit")
+    if kind == "race":
+        names = list(cell["contenders"])
+        return {"seconds": {name: 1.0 if name == "none" else 0.4 for name in names}}
+    if kind == "theory":
+        of_one = {"measured": 0.2, "predicted": 0.25, "hits": 0.5, "exact": 0.25}
+        return dict.fromkeys(("SGB", "GOSS", "importance sampling", "MVS"), of_one)
+    if kind == "levels":
+        return {"error": 0.1 if cell["rate"] == 1.0 else 0.12 - 0.01 * cell["fresh"]}
+    return {"error": _error(cell), "log_loss": 0.3, "seconds": 2.0 if "threads" in cell else 1.0}
+
+
+@pytest.fixture
+def filled(tmp_path):
+    """A function from an experiment to a plan whose cells are all done."""
+
+    def fill(name: str, folder=None) -> Plan:
+        with Store(tmp_path) as store:
+            plan = Plan(SIZES["quick"], ["adult"], store, folder)
+            while cells := missing_cells(plan, [name]):
+                for cell in cells:
+                    store.put(cell, _result(cell))
+        return plan
+
+    return fill
+
+
+def _tables(name: str, plan: Plan) -> list[Table]:
+    parts = EXPERIMENTS[name].parts(plan)
+    assert all(isinstance(part, (Text, Table, Picture)) for part in parts)
+    return [part for part in parts if isinstance(part, Table)]
+
+
+def _row(table: Table, title: str) -> list[str]:
+    (row,) = [row for row in table.rows if row[0] == title]
+    return [str(cell) for cell in row[1:]]
+
+
+def test_nothing_is_shown_before_there_are_results(tmp_path):
+    plan = Plan(SIZES["quick"], ["adult"], Store(tmp_path))
+    for name, experiment in EXPERIMENTS.items():
+        if name != "suite":
+            assert experiment.parts(plan) == []
+
+
+def test_quality_takes_the_setting_that_is_best_on_folds(filled):
+    quality, chosen = _tables("quality", filled("quality"))
+    assert _row(quality, "no sampling, 1 − AUC") == ["0.1000", ""]
+    assert _row(quality, "MVS")[1] == "+0.00%"
+    assert _row(quality, "MVS, second look")[1] == "-5.00%"
+    assert _row(quality, "MVS, all of these tuned")[1] == "-5.00%"
+    assert _row(quality, "SGB, paper") == ["+0.81%", "+0.81%"]
+    assert _row(chosen, "SGB") == ["rate 0.3"]
+    assert _row(chosen, "MVS, second look") == ["rate 0.3, λ leaf, K 4"]
+
+
+def test_rates_stand_beside_the_papers(filled):
+    (table,) = _tables("rates", filled("rates"))
+    assert table.header[1:] == ["0.1", "0.3"]
+    assert _row(table, "MVS") == ["+5.00%", "+0.00%"]
+    assert _row(table, "MVS, paper") == ["+3.69%", "-0.21%"]
+    assert _row(table, "GOSS") == ["+20.00%", "+20.00%"]
+
+
+def test_learning_time_is_that_of_the_smallest_rate_without_loss(filled):
+    (table,) = _tables("time", filled("time"))
+    assert _row(table, "MVS")[0].startswith("-60.0% (0.3, ")
+    assert _row(table, "SGB")[0].startswith("-60.0% (0.3°, ")
+    assert _row(table, "MVS, second look")[0].startswith("-60.0% (0.1, ")
+    assert _row(table, "MVS, paper")[-1] == f"{PAPER_TIME['mvs']:+.1f}%"
+
+
+def test_large_data_tell_error_and_time(filled):
+    table, paper = _tables("large", filled("large"))
+    assert _row(table, "MVS") == ["+5.00%, +0%"]
+    assert len(paper.rows) == 6
+
+
+def test_the_suite_counts_wins(filled, tmp_path):
+    folder = tmp_path / "suite"
+    folder.mkdir()
+    (folder / "INDEX.csv").write_text("name\n" + "\n".join(f"set{i}" for i in range(12)) + "\n")
+    (table,) = _tables("suite", filled("suite", tmp_path))
+    sets, wins, losses, ties, mean, chance = _row(table, "MVS 80%, second look 4")
+    assert (sets, wins, losses, ties, mean) == ("10", "10", "0", "0", "+0.500%")
+    assert float(chance) < 0.01
+    assert _row(table, "MVS 80%")[1:4] == ["0", "0", "10"]
+
+
+def test_theory_and_ablation(filled):
+    (theory,) = _tables("theory", filled("theory"))
+    assert ["root", 0, "MVS", "0.200", "0.250", "50% (25%)"] in theory.rows
+    variants, levels = _tables("ablation", filled("ablation"))
+    assert _row(variants, "base") == ["+5.00%"]
+    assert _row(variants, "second look 8") == ["-0.25% (1 of 1)"]
+    assert _row(variants, "as xgboost") == ["+10.00% (0 of 1)"]
+    assert _row(levels, "a draw for each level") == ["+10.00% (1 of 1)"]
+
+
+def test_hosts_are_compared_with_themselves(filled):
+    quality, rates = _tables("hosts", filled("hosts"))
+    assert _row(quality, "LightGBM, MVS")[1] == "+0.00%"
+    assert _row(rates, "XGBoost, gradient_based") == ["+5.00%", "+0.00%"]
+    assert _row(rates, "LightGBM, its GOSS, paper") == ["+8.00%", "+1.41%"]
