@@ -78,7 +78,7 @@ def percent(value: float) -> str:
     >>> percent(-0.737), percent(float("nan"))
     ('-0.74%', '')
     """
-    return "" if math.isnan(value) else f"{value:+.2f}%"
+    return "" if math.isnan(value) else f"{round(value, 2) + 0.0:+.2f}%"  # no -0.00%
 
 
 def with_spread(change: Change) -> str:
