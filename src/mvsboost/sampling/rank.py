@@ -3,7 +3,9 @@
 Fixed-size samples are "the k rows with the smallest number". Nobody needs to gather
 the rows to find the cut: the rows count the first sixteen bits of their keys, control
 sees in which bucket the k-th key lies, the rows count the next sixteen bits inside that
-bucket, and after four rounds the key is known. Counts add up over parts of the data.
+bucket, and so on. As soon as the cut takes all of its bucket or none, what follows does
+not matter: with fewer rows than buckets that is mostly the first round, and after four
+the key is known. Counts add up over parts of the data.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ _DIGIT = 16
 
 
 def cut_smallest(backend: SampledRows, key: RankKey, k: int) -> np.uint64:
-    """The k-th smallest key: exactly k rows have a key of at most this one.
+    """A number that exactly k rows have a key of at most.
 
     Parameters
     ----------
@@ -46,7 +48,7 @@ def cut_smallest(backend: SampledRows, key: RankKey, k: int) -> np.uint64:
 
 
 def cut_largest(backend: SampledRows, key: RankKey, k: int) -> np.uint64:
-    """The k-th largest key: exactly k rows have a key of at least this one."""
+    """A number that exactly k rows have a key of at least."""
     return _cut(backend, key, k, from_top=True)
 
 
@@ -64,4 +66,7 @@ def _cut(backend: SampledRows, key: RankKey, k: int, from_top: bool) -> np.uint6
         digit = int(np.searchsorted(reached, rank, side="left"))
         rank -= int(reached[digit] - counts[digit])
         prefix = (prefix << _DIGIT) | digit
+        left = _KEY_BITS - _DIGIT - known_bits
+        if rank == (1 if from_top else int(counts[digit])):  # the cut parts it from the others
+            return np.uint64(prefix << left if from_top else ((prefix + 1) << left) - 1)
     return np.uint64(prefix)
