@@ -49,6 +49,13 @@ def test_only_one_may_write(tmp_path):
         Store(tmp_path).put(CELL, {})
 
 
+def test_another_release_starts_anew(tmp_path, monkeypatch):
+    with Store(tmp_path) as store:
+        store.put(CELL, {"error": 0.1})
+    monkeypatch.setattr("mvsboost.__version__", "99.0")
+    assert Store(tmp_path).get(CELL) is None
+
+
 def test_keys_are_short_and_differ():
     keys = {key_of({**CELL, "seed": seed}) for seed in range(100)}
     assert len(keys) == 100

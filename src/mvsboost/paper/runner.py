@@ -1,6 +1,6 @@
 """Run the cells that are missing, in as many processes as asked for.
 
-Cells that measure time run alone, after the others.
+Cells that measure time run alone, in this process, after the others.
 """
 
 from __future__ import annotations
@@ -63,8 +63,12 @@ def run_cells(
         while cells := missing_cells(plan, names):
             show(0, len(cells))
             shared = [cell for cell in cells if not cell.get("alone")]
-            at_once = jobs + (jobs > 1) if shared else 1
-            for cell, result, seconds in _results(submit, shared or cells, plan.folder, at_once):
+            results = (
+                _results(submit, shared, plan.folder, ahead=jobs + (jobs > 1))
+                if shared
+                else _results(_at_once, cells, plan.folder, ahead=1)
+            )
+            for cell, result, seconds in results:
                 plan.store.put(cell, result, took=round(seconds, 3))
                 done += 1
                 show(1, 0)
@@ -101,13 +105,13 @@ def _at_once(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
 
 
 def _results(
-    submit: Submit, cells: list[Cell], folder: Path | None, at_once: int
+    submit: Submit, cells: list[Cell], folder: Path | None, ahead: int
 ) -> Iterator[tuple[Cell, dict[str, Any], float]]:
-    """Results as they come; only a few cells are handed over at a time."""
+    """Results as they come; only a few cells are handed over ahead."""
     waiting: dict[Future[Any], Cell] = {}
     todo = iter(cells)
     while True:
-        for cell in islice(todo, at_once - len(waiting)):
+        for cell in islice(todo, ahead - len(waiting)):
             waiting[submit(_timed, cell, folder)] = cell
         if not waiting:
             return

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import mvsboost
 from mvsboost.errors import DataError
 
 __all__ = ["Store", "key_of"]
@@ -22,14 +23,15 @@ FILE = "cells.jsonl"
 
 
 def key_of(cell: Mapping[str, Any]) -> str:
-    """A short name for everything that determines a cell.
+    """A short name for everything that determines a cell, the library's release among it.
 
     Examples
     --------
     >>> key_of({"a": 1, "b": 2}) == key_of({"b": 2, "a": 1})
     True
     """
-    text = json.dumps(cell, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    whole = {**cell, "release": mvsboost.__version__}
+    text = json.dumps(whole, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
