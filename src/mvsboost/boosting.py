@@ -24,7 +24,7 @@ from mvsboost.metrics import Metric
 from mvsboost.model import Model
 from mvsboost.objectives import Objective
 from mvsboost.random import Purpose, stream_key, uniform
-from mvsboost.sampling import LeafSummary, Sample, Sampler, SamplingContext
+from mvsboost.sampling import LeafSummary, Sample, Sampler, SamplingContext, gradient_moments
 from mvsboost.trees import FeatureTable, GrownTree, Tree, TreeParams, grow_tree
 from mvsboost.trees.leaves import (
     residual_quantiles,
@@ -153,6 +153,7 @@ class _Run:
     callbacks: list[Callback]
     iterations: range
     samples: list[Sample] = field(default_factory=list)
+    dispersion: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     stop_reason: str = "all iterations done"
 
     @classmethod
@@ -200,6 +201,9 @@ class _Run:
     def compute_gradients(self) -> GradientRange:
         gradients: GradientRange = self.backend.compute_gradients(self.config.order)
         _check_gradients(gradients, self.config.objective)
+        self.dispersion = np.zeros(self.backend.n_outputs)
+        if self.table.categorical.any():
+            self.dispersion = gradient_moments(self.backend, gradients).dispersion
         return gradients
 
     def draw(self, iteration: int, gradients: GradientRange) -> Sample:
@@ -228,7 +232,8 @@ class _Run:
         key = stream_key(self.config.seed, iteration, Purpose.ROUNDING, output)
         self.backend.begin_tree(output, key, packing, exact)
         features = _choose_features(self.table.n_features, self.config, iteration)
-        grown = grow_tree(self.backend, self.table, features, params, packing, exact)
+        noise = float(self.dispersion[output])
+        grown = grow_tree(self.backend, self.table, features, params, packing, exact, noise)
         return self._finish_tree(grown, output, gradients)
 
     def _finish_tree(self, grown: GrownTree, output: int, gradients: GradientRange) -> Tree:

@@ -27,7 +27,9 @@ def table():
         "street": np.array([f"s{i}" for i in range(40)], object)[rng.integers(0, 40, n)],
     }
     y = np.sin(5 * columns["b"]) + np.nan_to_num(columns["a"]) ** 2 + (columns["kind"] < "e")
-    y += 0.5 * (columns["place"] < "p4") + 0.5 * (columns["street"] < "s2")
+    for name in ("place", "street"):
+        effect = {kind: 1.5 * rng.normal() for kind in sorted(set(columns[name]))}
+        y = y + np.array([effect[kind] for kind in columns[name]])
     return Dataset.from_data(columns, y + 0.1 * rng.normal(size=n))
 
 

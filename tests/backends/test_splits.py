@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mvsboost.backends.cpu.split import CATEGORY_SUPPORT
+from mvsboost.backends.cpu.split import CATEGORY_NOISE, CATEGORY_SUPPORT
 from mvsboost.fixedpoint import Packing
 from mvsboost.trees.splitting import FeatureTable, Limits, SplitSearch
 
@@ -122,9 +122,18 @@ def categorical_choices(case: Case, feature: int):
             yield np.isin(case.bins[:, feature], chosen)
 
 
+def by_chance(case: Case, feature: int) -> float:
+    """What a categorical feature has to gain more than, for the number of its categories."""
+    if not case.categorical[feature]:
+        return 0.0
+    each = CATEGORY_NOISE * case.limits.dispersion * case.w.sum() / len(case.w)
+    return each * len(supported(case, feature))
+
+
 def best_gain(case: Case, feature: int) -> float:
     if case.categorical[feature]:
-        gains = [gain_of(case, left) for left in categorical_choices(case, feature)]
+        noise = by_chance(case, feature)
+        gains = [gain_of(case, left) - noise for left in categorical_choices(case, feature)]
     else:
         sign = case.monotone[feature]
         gains = [gain_of(case, left, sign) for left in numeric_choices(case, feature)]
@@ -143,7 +152,8 @@ def check(case: Case) -> None:
     assert split.gain == search.gains.max()
     assert split.feature == int(np.argmax(search.gains))
     left = split.goes_left[case.bins[:, split.feature]].astype(bool)
-    assert gain_of(case, left, case.monotone[split.feature]) == pytest.approx(split.gain)
+    gain = gain_of(case, left, case.monotone[split.feature]) - by_chance(case, split.feature)
+    assert gain == pytest.approx(split.gain)
     assert np.array_equal(split.left, case.words[left].sum(axis=0))
     assert np.array_equal(search.words_left(split), split.left)
     assert (split.threshold == -1) == case.categorical[split.feature]
@@ -271,6 +281,35 @@ def test_missing_values_alone_can_be_split_off():
     split = case.search([0]).best(0.0)
     assert split.goes_left[:2].tolist() == [1, 0]
     assert split.threshold == 0
+
+
+@relaxed
+@given(seeds, st.floats(0.0, 10.0))
+def test_categories_pay_for_their_number(seed, dispersion):
+    limits = Limits(1.0, 1.0, 0.0, 1, dispersion=dispersion)
+    check(make_case(seed, n=200, limits=limits, categorical=(True, False, True)))
+
+
+def test_what_chance_gains_is_taken_off_categories_alone():
+    rng = np.random.default_rng(0)
+    n = 4000
+    bins = np.stack([rng.integers(0, 200, n), rng.integers(0, 8, n)], axis=1).astype(np.uint8)
+    g = rng.choice([-1.0, 1.0], n) + 0.125 * (bins[:, 1] > 3)
+    case = Case(
+        bins,
+        np.array([200, 8]),
+        g,
+        np.ones(n),
+        np.ones(n),
+        categorical=(True, False),
+        monotone=(0, 0),
+    )
+    fair = replace(case, limits=replace(OPEN, dispersion=float((g**2).mean())))
+    gains = [of.search().gains for of in (case, fair)]
+    assert gains[1][1] == gains[0][1]
+    each = CATEGORY_NOISE * fair.limits.dispersion
+    assert gains[0][0] - gains[1][0] == pytest.approx(each * len(supported(case, 0)))
+    assert len(supported(case, 0)) > 150
 
 
 def test_all_bins_a_byte_can_hold():

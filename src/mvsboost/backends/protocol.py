@@ -497,6 +497,8 @@ class TreeRequest:
     l2, min_gain : float
     second_look : int
         Features the sample proposes for all rows to decide on.
+    dispersion : float
+        Σg² / Σh: what chance lets a category of rows of weight 1 gain.
     """
 
     features: NDArray[np.int64]
@@ -512,6 +514,7 @@ class TreeRequest:
     l2: float
     min_gain: float
     second_look: int
+    dispersion: float
 
 
 @dataclass(frozen=True)

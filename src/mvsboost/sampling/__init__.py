@@ -5,7 +5,13 @@ from mvsboost.sampling.context import LeafSummary, Sample, SampledRows, Sampling
 from mvsboost.sampling.custom import CustomSampler, WrappedSampler
 from mvsboost.sampling.mvs import MVS, ImportanceSampling
 from mvsboost.sampling.rank import cut_largest, cut_smallest
-from mvsboost.sampling.regularisation import LAMBDA_FLOOR, LAMBDA_RULES, regularisation
+from mvsboost.sampling.regularisation import (
+    LAMBDA_FLOOR,
+    LAMBDA_RULES,
+    GradientMoments,
+    gradient_moments,
+    regularisation,
+)
 from mvsboost.sampling.samplers import (
     GOSS,
     SAMPLERS,
@@ -28,6 +34,7 @@ __all__ = [
     "GOSS",
     "LAMBDA_FLOOR",
     "LAMBDA_RULES",
+    "GradientMoments",
     "MVS",
     "SAMPLERS",
     "SGB",
@@ -48,6 +55,7 @@ __all__ = [
     "cut_smallest",
     "inclusion_probabilities",
     "make_sampler",
+    "gradient_moments",
     "regularisation",
     "threshold_by_newton",
     "threshold_by_quickselect",

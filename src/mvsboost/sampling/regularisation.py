@@ -13,13 +13,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mvsboost.backends.protocol import Moments, Score, ScoreRule
+from mvsboost.backends.protocol import GradientRange, Moments, Score, ScoreRule
 from mvsboost.errors import ParameterError
 from mvsboost.fixedpoint import sum_scale
 from mvsboost.sampling.base import score_rows
 from mvsboost.sampling.context import SampledRows, SamplingContext
 
-__all__ = ["LAMBDA_FLOOR", "LAMBDA_RULES", "check_lambda", "regularisation"]
+__all__ = [
+    "LAMBDA_FLOOR",
+    "LAMBDA_RULES",
+    "GradientMoments",
+    "check_lambda",
+    "gradient_moments",
+    "regularisation",
+]
 
 LAMBDA_FLOOR = 1e-4
 """Smallest adaptive λ, as a share of mean(g²) / mean(h²).
@@ -31,18 +38,41 @@ rows it would stand for under uniform sampling, however small its gradient is.
 
 
 @dataclass(frozen=True)
-class _Sums:
-    """Sums over all rows, for each output."""
+class GradientMoments:
+    """Sums over all rows, (n_outputs,) each."""
 
     gradient: NDArray[np.float64]
     hessian: NDArray[np.float64]
-    gradient_squared: float
-    hessian_squared: float
+    gradient_squared: NDArray[np.float64]
+    hessian_squared: NDArray[np.float64]
 
     @property
     def balance(self) -> float:
         """mean(g²) / mean(h²): the λ under which both terms weigh the same."""
-        return self.gradient_squared / self.hessian_squared if self.hessian_squared > 0.0 else 0.0
+        squares = float(self.hessian_squared.sum())
+        return float(self.gradient_squared.sum()) / squares if squares > 0.0 else 0.0
+
+    @property
+    def dispersion(self) -> NDArray[np.float64]:
+        """Σg² / Σh of each output: how far a row's gradient strays, by its hessian."""
+        held = self.hessian > 0.0
+        return np.where(held, self.gradient_squared / np.where(held, self.hessian, 1.0), 0.0)
+
+
+def gradient_moments(backend: SampledRows, gradients: GradientRange) -> GradientMoments:
+    """Sums of g, h, g² and h² over all rows, exact up to the unit of their magnitude."""
+    g, h = gradients.max_gradient, gradients.max_hessian
+    scales = np.array([sum_scale(x, backend.n_rows) for x in (g, h, g * g, h * h)])
+    sums = backend.gradient_sums(scales) / scales
+    return GradientMoments(*(sums[:, which.value] for which in _MOMENTS))
+
+
+_MOMENTS = (
+    Moments.GRADIENT,
+    Moments.HESSIAN,
+    Moments.GRADIENT_SQUARED,
+    Moments.HESSIAN_SQUARED,
+)
 
 
 def check_lambda(lam: object) -> None:
@@ -93,38 +123,26 @@ def regularisation(
     """
     if not isinstance(lam, str):
         return float(lam)
-    sums = _gradient_sums(backend, context)
+    sums = gradient_moments(backend, context.gradients)
     value = LAMBDA_RULES[lam](sums, backend, context)
-    least = sums.balance if score is Score.MVS else sums.gradient_squared / context.n_rows
-    return max(value, LAMBDA_FLOOR * least)
+    least = sums.balance if score is Score.MVS else sums.gradient_squared.sum() / context.n_rows
+    return max(value, LAMBDA_FLOOR * float(least))
 
 
-def _gradient_sums(backend: SampledRows, context: SamplingContext) -> _Sums:
-    g, h = context.gradients.max_gradient, context.gradients.max_hessian
-    scales = np.array([sum_scale(x, context.n_rows) for x in (g, h, g * g, h * h)])
-    sums = backend.gradient_sums(scales) / scales
-    return _Sums(
-        gradient=sums[:, Moments.GRADIENT.value],
-        hessian=sums[:, Moments.HESSIAN.value],
-        gradient_squared=float(sums[:, Moments.GRADIENT_SQUARED.value].sum()),
-        hessian_squared=float(sums[:, Moments.HESSIAN_SQUARED.value].sum()),
-    )
-
-
-def _root(sums: _Sums, backend: SampledRows, context: SamplingContext) -> float:
+def _root(sums: GradientMoments, backend: SampledRows, context: SamplingContext) -> float:
     held = sums.hessian > 0.0
     total = float(sums.hessian[held].sum())
     return float((sums.gradient[held] ** 2 / sums.hessian[held]).sum()) / total if total else 0.0
 
 
-def _leaf(sums: _Sums, backend: SampledRows, context: SamplingContext) -> float:
+def _leaf(sums: GradientMoments, backend: SampledRows, context: SamplingContext) -> float:
     total = sum(float(leaf.hessian.sum()) for leaf in context.leaves)
     if total <= 0.0:
         return sums.balance
     return sum(float((leaf.hessian * leaf.value**2).sum()) for leaf in context.leaves) / total
 
 
-def _catboost(sums: _Sums, backend: SampledRows, context: SamplingContext) -> float:
+def _catboost(sums: GradientMoments, backend: SampledRows, context: SamplingContext) -> float:
     if context.leaves:
         values = [np.abs(leaf.value * leaf.shrinkage) for leaf in context.leaves]
         return float(np.concatenate(values).mean()) ** 2
@@ -134,7 +152,7 @@ def _catboost(sums: _Sums, backend: SampledRows, context: SamplingContext) -> fl
     return (total / scale / context.n_rows) ** 2
 
 
-LAMBDA_RULES: dict[str, Callable[[_Sums, SampledRows, SamplingContext], float]] = {
+LAMBDA_RULES: dict[str, Callable[[GradientMoments, SampledRows, SamplingContext], float]] = {
     "root": _root,
     "leaf": _leaf,
     "catboost": _catboost,

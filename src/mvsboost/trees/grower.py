@@ -100,6 +100,7 @@ def grow_tree(
     params: TreeParams,
     sample_packing: Packing,
     exact_packing: Packing | None = None,
+    dispersion: float = 0.0,
 ) -> GrownTree:
     """Grow one tree on the sample that the backend holds (`begin_tree` was called).
 
@@ -114,6 +115,8 @@ def grow_tree(
         Scales of the sample's words.
     exact_packing : Packing, optional
         Scales of all rows' words; given exactly where there is a second look.
+    dispersion : float
+        Σg² / Σh, which categorical splits are measured by; see `TreeRequest`.
     """
     request = TreeRequest(
         features=features,
@@ -129,6 +132,7 @@ def grow_tree(
         l2=params.l2,
         min_gain=params.min_gain,
         second_look=params.second_look,
+        dispersion=dispersion,
     )
     # isinstance would ask this of the protocol too, for a hundred times as long
     whole = hasattr(backend, "grow_whole_tree")
@@ -199,7 +203,8 @@ class _Grower:
 
     def limits(self, node: _Node, min_count: int) -> Limits:
         r = self.request
-        return Limits(r.l2, r.min_weight, r.min_hessian, min_count, node.lower, node.upper)
+        bounds = node.lower, node.upper
+        return Limits(r.l2, r.min_weight, r.min_hessian, min_count, *bounds, r.dispersion)
 
     def grow(self) -> GrownNodes:
         root = self._root()

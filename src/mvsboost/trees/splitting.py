@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,10 @@ class FeatureTable:
 
 @dataclass(frozen=True)
 class Limits:
-    """What both leaves of a split must satisfy, and the bounds of their values."""
+    """What both leaves of a split must satisfy, the bounds of their values, and the noise.
+
+    `dispersion` is Σg² / Σh: what chance lets a category of rows of weight 1 gain.
+    """
 
     l2: float
     min_weight: float
@@ -46,12 +49,11 @@ class Limits:
     min_count: int
     lower: float = -np.inf
     upper: float = np.inf
+    dispersion: float = 0.0
 
     def array(self) -> NDArray[np.float64]:
         """The numbers in the order the kernels read them."""
-        return np.array(
-            [self.l2, self.min_weight, self.min_hessian, self.min_count, self.lower, self.upper]
-        )
+        return np.array(astuple(self), np.float64)
 
     def smallest_gain(self, sums: Sums) -> float:
         """Gain that a split of a node with these sums must exceed not to be rounding noise."""

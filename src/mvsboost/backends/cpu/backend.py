@@ -82,6 +82,7 @@ class CPUBackend:
         self._compacted: NDArray[np.uint8] | None = None
         self._lists: RowLists | None = None
         self._range = GradientRange(0.0, 0.0, 0.0, -1)
+        self._moments: tuple[list[float], NDArray[np.int64]] | None = None
         self._members: dict[RowSet, Members] = {}
         self._leaves: _Leaves | None = None
         self._measured: tuple[RowMetric | None, tuple[NDArray[np.float64], ...]] = None, ()
@@ -118,6 +119,7 @@ class CPUBackend:
     def compute_gradients(self, order: int) -> GradientRange:
         parts = self._threads.run(lambda a, b: self._gradient_slice(a, b, order), self.n_rows)
         self._range = reduce(GradientRange.merge, parts)
+        self._moments = None
         return self._range
 
     def _gradient_slice(self, start: int, stop: int, order: int) -> GradientRange:
@@ -144,8 +146,10 @@ class CPUBackend:
             gradients.moment_sums(self._g, self._h, start, stop, scales, out)
             return out
 
-        sums: NDArray[np.int64] = self._sum(one)
-        return sums
+        wanted = scales.tolist()
+        if self._moments is None or self._moments[0] != wanted:  # splits and λ both ask for them
+            self._moments = wanted, self._sum(one)
+        return self._moments[1]
 
     # --- sampling -------------------------------------------------------------------------------
 

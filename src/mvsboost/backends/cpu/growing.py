@@ -202,7 +202,7 @@ def _limits(request: TreeRequest) -> NDArray[np.float64]:
     r = request
     return np.array(
         [
-            [r.l2, r.min_weight, r.min_hessian, min_count, -np.inf, np.inf]
+            [r.l2, r.min_weight, r.min_hessian, min_count, -np.inf, np.inf, r.dispersion]
             for min_count in (r.min_count, 1)
         ]
     )

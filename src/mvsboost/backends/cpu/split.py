@@ -25,6 +25,11 @@ CATEGORY_SUPPORT = 10.0
 hessian that smooth its gradient ratio: a ratio of few rows is mostly noise, and one row
 that stands for many is one row."""
 
+CATEGORY_NOISE = 0.2
+"""What each of a node's categories takes off the gain of splitting them, as a share of what
+chance alone lets one gain: sorted by their own gradients, categories without any meaning
+would gain some 0.64 of it each, and a column of many would always seem the best."""
+
 SMALLEST_GAIN = 1e-10
 """Gain, relative to the parent's score, under which a split is rounding noise."""
 
@@ -36,7 +41,7 @@ _LARGE = float(1 << 40)
 GRADIENT, HESSIAN, WEIGHT = 0, 1, 2
 """Units in the array `units`: the real value of one step of each fixed-point field."""
 
-L2, MIN_WEIGHT, MIN_HESSIAN, MIN_COUNT, LOWER, UPPER = 0, 1, 2, 3, 4, 5
+L2, MIN_WEIGHT, MIN_HESSIAN, MIN_COUNT, LOWER, UPPER, DISPERSION = range(7)
 """Limits in the array `limits`."""
 
 _side_sums, _gains_of_side = stack_array(np.int64, 2, 2, TABLE), stack_array(np.int64, TABLE)
@@ -111,15 +116,19 @@ def _gains(
 
 
 @inlined
+def _drawn_rows(words: Any, bits: Any) -> Any:
+    return np.float64(max(words[0] & ((np.int64(1) << bits) - np.int64(1)), 1))
+
+
+@inlined
 def _sort_categories(
     histogram: Any, n_bins: Any, total: Any, units: Any, bits: Any, order: Any
 ) -> Any:
     """Categories with support in order of gradient over smoothed hessian; returns how many."""
     ratio = _category_ratios()
-    count = (np.int64(1) << bits) - np.int64(1)
-    rows = np.float64(max(total[0] & count, 1))
-    smoothing = CATEGORY_SUPPORT * (total[1] >> HALF) * units[HESSIAN] / rows
-    n = 0
+    count, n = (np.int64(1) << bits) - np.int64(1), 0
+    hessian = (total[1] >> HALF) * units[HESSIAN]
+    smoothing = CATEGORY_SUPPORT * hessian / _drawn_rows(total, bits)
     for c in range(n_bins + 1):
         if histogram[c, 0] & count < CATEGORY_SUPPORT:
             continue
@@ -159,6 +168,8 @@ def _best_splits(
     # the smallest and largest weight on the left, in units
     least = np.int64(np.ceil(min(limits[MIN_WEIGHT] / units[WEIGHT], _LARGE)))
     most = (total[1] & _LOW) - least
+    weight = (total[1] & _LOW) * units[WEIGHT] / _drawn_rows(total, bits)
+    by_chance = CATEGORY_NOISE * limits[DISPERSION] * weight
     for f in range(start, stop):
         part = histogram[offsets[f] : offsets[f + 1]]
         n_bins = part.shape[0] - 1
@@ -203,6 +214,8 @@ def _best_splits(
             left = sums[0, 1, threshold] & _LOW
             chosen = np.int64(2 * left >= (total[1] & _LOW))
         gains[f] = np.int64(_swap_order(best)).view(np.float64)
+        if categorical[f]:
+            gains[f] -= n * by_chance
         thresholds[f], sides[f] = threshold, chosen
 
 
