@@ -2,13 +2,18 @@
 
 Threads of one call meet a few times for every split of a tree; leaving compiled
 code to meet would cost more than the work between. Each arrival adds one to a
-shared counter, atomically, and waits until all have arrived; a thread that waits
-long gives its core away, so that more threads than cores do no harm.
+shared counter, atomically, and waits until all have arrived. A thread that waits
+long goes to sleep until the last one wakes it, so that where other programs want
+the cores too, the one that is waited for gets its own: a sleeper that is woken
+comes before a program that never slept. Where the system has no such call it gives
+its core away.
 """
 
 from __future__ import annotations
 
 import os
+import platform
+import sys
 from typing import Any
 
 from llvmlite import ir
@@ -18,7 +23,12 @@ from numba.extending import intrinsic
 
 from mvsboost.jit import inlined
 
-_PATIENCE = 2000  # looks at the counter, a few microseconds, before the core is given away
+_PATIENCE = 50_000  # looks at the counter, some tens of microseconds
+
+_FUTEX = {"x86_64": 202, "aarch64": 98}.get(platform.machine()) if sys.platform == "linux" else None
+"""Number of the system call for sleep and waking."""
+
+_WAIT, _WAKE = 128, 129  # of threads of this process
 
 
 @intrinsic
@@ -44,8 +54,43 @@ def _arrived(_context: Any, counter: Any) -> Any:
     return types.int64(counter), codegen
 
 
+def _system_call(builder: Any, counter: Any, operation: int, number: Any) -> None:
+    i32, i64 = ir.IntType(32), ir.IntType(64)
+    insert: Any = cgutils.get_or_insert_function
+    kind = ir.FunctionType(i64, [i64], var_arg=True)
+    function = insert(builder.module, kind, "syscall")
+    no_timeout = ir.Constant(i64, 0)
+    builder.call(function, [i64(_FUTEX), counter, i32(operation), number, no_timeout])
+
+
 @intrinsic
-def _give_way(_context: Any) -> Any:
+def _sleep(_context: Any, counter: Any, seen: Any) -> Any:
+    """Sleep until woken, unless the counter is no longer what was seen."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        low = builder.trunc(arguments[1], ir.IntType(32))  # little-endian: at the same address
+        _system_call(builder, array.data, _WAIT, low)
+        return context.get_dummy_value()
+
+    return types.void(counter, types.int64), codegen
+
+
+@intrinsic
+def _wake(_context: Any, counter: Any) -> Any:
+    """Wake all who sleep at the counter."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        if _FUTEX is not None:
+            array = context.make_array(signature.args[0])(context, builder, arguments[0])
+            _system_call(builder, array.data, _WAKE, ir.IntType(32)(0x7FFFFFFF))
+        return context.get_dummy_value()
+
+    return types.void(counter), codegen
+
+
+@intrinsic
+def _give_way(_context: Any, counter: Any, seen: Any) -> Any:
     """Let another thread have the core, where the system has a call for it."""
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -56,7 +101,10 @@ def _give_way(_context: Any) -> Any:
             builder.call(function, [])
         return context.get_dummy_value()
 
-    return types.void(), codegen
+    return types.void(counter, types.int64), codegen
+
+
+_rest = _give_way if _FUTEX is None else _sleep
 
 
 @inlined
@@ -64,9 +112,15 @@ def meet(counter: Any, n_threads: Any, meeting: Any) -> None:
     """Wait until all threads are here for their n-th meeting, counted from 1."""
     if n_threads == 1:
         return
-    _arrive(counter)  # type: ignore[call-arg]
+    last = meeting * n_threads
+    if _arrive(counter) + 1 == last:  # type: ignore[call-arg]
+        _wake(counter)
+        return
     looks = 0
-    while _arrived(counter) < meeting * n_threads:
+    while True:
+        seen = _arrived(counter)
+        if seen >= last:
+            return
         looks += 1
         if looks > _PATIENCE:
-            _give_way()
+            _rest(counter, seen)

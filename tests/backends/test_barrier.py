@@ -1,0 +1,53 @@
+"""Threads that meet inside compiled code, whoever comes late."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from mvsboost.backends.cpu.barrier import meet
+from mvsboost.backends.cpu.compilation import jit_enabled
+from mvsboost.backends.cpu.threads import Threads
+from mvsboost.jit import kernel
+
+pytestmark = pytest.mark.skipif(not jit_enabled(), reason="plain Python has no threads to meet")
+
+
+@kernel
+def _rounds(counter, n_threads, thread, first, n, seen):
+    """In each round everybody notes how far all others have come."""
+    for meeting in range(first, first + n):
+        seen[thread, meeting] = meeting + 1
+        meet(counter, n_threads, 2 * meeting + 1)
+        least = seen[0, meeting]
+        for other in range(n_threads):
+            least = min(least, seen[other, meeting])
+        seen[thread, meeting] = -1 if least != meeting + 1 else meeting + 1
+        meet(counter, n_threads, 2 * meeting + 2)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+def test_nobody_goes_on_before_all_have_come(n_threads):
+    n = 300
+    counter, seen = np.zeros(1, np.int64), np.zeros((n_threads, n), np.int64)
+    Threads(n_threads).together(
+        lambda thread: _rounds(counter, n_threads, thread, 0, n, seen), n_threads
+    )
+    assert (seen == np.arange(1, n + 1)).all()
+    assert counter[0] == (2 * n * n_threads if n_threads > 1 else 0)
+
+
+@pytest.mark.parametrize("n_threads", [2, 4])
+def test_those_who_wait_long_are_woken(n_threads):
+    counter, seen = np.zeros(1, np.int64), np.zeros((n_threads, 5), np.int64)
+
+    def one(thread):
+        for meeting in range(5):
+            if thread == meeting % n_threads:
+                time.sleep(0.02)  # long enough that the others sleep
+            _rounds(counter, n_threads, thread, meeting, 1, seen)
+
+    Threads(n_threads).together(one, n_threads)
+    assert (seen == np.arange(1, 6)).all()
