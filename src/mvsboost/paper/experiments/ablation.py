@@ -5,13 +5,14 @@ What it shows decides the library's defaults; the test part is not looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from mvsboost.paper.plan import NO_SAMPLING, Cell, Experiment, Plan, Setting, setting
+from mvsboost.paper.summaries import percent
 from mvsboost.report import Part, Table, Text
 
 __all__ = ["ABLATION", "VARIANTS"]
@@ -24,6 +25,10 @@ _TEXT = (
     "step does not pass for a better one. The first line is the base: MVS, λ by the last tree's "
     "leaves, leaf values from all rows, no second look; every other line changes one thing. In "
     "brackets on how many of the sets it is better than the base."
+)
+_LEVELS_TEXT = (
+    "A draw for each tree or for each level, in a small program of its own (trees of depth 5, "
+    "counters in place of categories), against the same program without sampling:"
 )
 
 
@@ -45,33 +50,20 @@ class _Variant:
 
 
 _BASE = _Variant("base")
-VARIANTS: dict[str, list[_Variant]] = {
-    "second look": [
-        _BASE,
-        *(_Variant(f"second look {k}", second_look=k) for k in (1, 2, 4, 8)),
-        _Variant(
-            "second look 4, half of the rows decide", second_look=4, more={"decider": [0.5, 0.1]}
-        ),
-    ],
-    "leaf values": [_BASE, _Variant("from the sample", leaf_values="sample")],
-    "λ": [
-        _BASE,
-        *(_Variant(f"λ {lam}", {"lam": lam}) for lam in ("root", "catboost", 0.01, 0.1, 1.0, 10.0)),
-    ],
-    "as other systems read it": [
-        _BASE,
-        *(
-            _Variant(f"as {name}", {"name": "variant", "variant": name})
-            for name in ("paper", "catboost", "xgboost", "fork")
-        ),
-    ],
-    "draws": [
-        _BASE,
-        _Variant("fixed size", {"name": "systematic", "ordered": False}),
-        _Variant("systematic, by gradient", {"name": "systematic", "ordered": True}),
-    ],
-}
-"""What is changed, by the choice that it is about."""
+VARIANTS = (
+    _BASE,
+    *(_Variant(f"second look {k}", second_look=k) for k in (1, 2, 4, 8)),
+    _Variant("second look 4, half of the rows decide", second_look=4, more={"decider": [0.5, 0.1]}),
+    _Variant("leaf values from the sample", leaf_values="sample"),
+    *(_Variant(f"λ {lam}", {"lam": lam}) for lam in ("root", "catboost", 0.01, 0.1, 1.0, 10.0)),
+    *(
+        _Variant(f"as {name}", {"name": "variant", "variant": name})
+        for name in ("paper", "catboost", "xgboost", "fork")
+    ),
+    _Variant("a draw of fixed size", {"name": "systematic", "ordered": False}),
+    _Variant("a systematic draw, by gradient", {"name": "systematic", "ordered": True}),
+)
+"""The base, and what is changed in it."""
 
 
 def _smaller(plan: Plan) -> Plan:
@@ -85,10 +77,6 @@ def _on_folds(plan: Plan, name: str, one: Setting, more: dict[str, Any]) -> list
         trees = cell["trees"]
         cells.append({**cell, "trees": 2 * trees, "patience": max(20, trees // 5), **more})
     return cells
-
-
-def _variants() -> list[_Variant]:
-    return [_BASE] + [v for group in VARIANTS.values() for v in group if v is not _BASE]
 
 
 def _by_levels(plan: Plan, name: str, rate: float, fresh: bool) -> list[Cell]:
@@ -118,85 +106,64 @@ def _cells(plan: Plan) -> Iterator[Cell]:
         yield from _on_folds(plan, name, NO_SAMPLING, {})
         yield from _by_levels(plan, name, 1.0, fresh=False)
         for rate in _RATES[plan.size.effort]:
-            for variant in _variants():
+            for variant in VARIANTS:
                 yield from _on_folds(plan, name, variant.setting(rate), variant.more)
             for fresh in (False, True):
                 yield from _by_levels(plan, name, rate, fresh)
 
 
-def _change(plan: Plan, cells: list[Cell], base: list[Cell]) -> float | None:
-    errors, without = plan.mean_error(cells), plan.mean_error(base)
-    return None if errors is None or without is None else 100.0 * (errors / without - 1.0)
+Changes = list[dict[str, float]]
+"""By rate: the change of each set that is known, in %."""
 
 
-def _row(
-    title: str, by_rate: list[dict[str, float]], base: list[dict[str, float]]
-) -> list[str] | None:
-    if not any(by_rate):
-        return None
+def _changes(
+    plan: Plan, cells: Callable[[str, float], list[Cell]], without: Callable[[str], list[Cell]]
+) -> Changes:
+    found: Changes = []
+    for rate in _RATES[plan.size.effort]:
+        found.append({})
+        for name in plan.sets:
+            error, base = plan.mean_error(cells(name, rate)), plan.mean_error(without(name))
+            if error is not None and base is not None:
+                found[-1][name] = 100.0 * (error / base - 1.0)
+    return found
+
+
+def _row(title: str, changes: Changes, base: Changes) -> list[str]:
     cells = []
-    for ours, other in zip(by_rate, base, strict=True):
+    for ours, other in zip(changes, base, strict=True):
         both = [name for name in ours if name in other]
         better = sum(ours[name] < other[name] for name in both)
-        mean = f"{np.mean(list(ours.values())):+.2f}%" if ours else ""
-        cells.append(f"{mean} ({better} of {len(both)})" if ours is not other and ours else mean)
+        mean = percent(float(np.mean(list(ours.values())))) if ours else ""
+        cells.append(f"{mean} ({better} of {len(both)})" if ours and changes is not base else mean)
     return [title, *cells]
 
 
 def _parts(plan: Plan) -> list[Part]:
-    rates = _RATES[plan.size.effort]
+    def variant(one: _Variant) -> Changes:
+        return _changes(
+            plan,
+            lambda name, rate: _on_folds(plan, name, one.setting(rate), one.more),
+            lambda name: _on_folds(plan, name, NO_SAMPLING, {}),
+        )
 
-    def changes(variant: _Variant) -> list[dict[str, float]]:
-        return [
-            _known(
-                {
-                    name: _change(
-                        plan,
-                        _on_folds(plan, name, variant.setting(rate), variant.more),
-                        _on_folds(plan, name, NO_SAMPLING, {}),
-                    )
-                    for name in plan.sets
-                }
-            )
-            for rate in rates
-        ]
+    def levels(fresh: bool) -> Changes:
+        return _changes(
+            plan,
+            lambda name, rate: _by_levels(plan, name, rate, fresh),
+            lambda name: _by_levels(plan, name, 1.0, fresh=False),
+        )
 
-    def levels(fresh: bool) -> list[dict[str, float]]:
-        return [
-            _known(
-                {
-                    name: _change(
-                        plan,
-                        _by_levels(plan, name, rate, fresh),
-                        _by_levels(plan, name, 1.0, fresh=False),
-                    )
-                    for name in plan.sets
-                }
-            )
-            for rate in rates
-        ]
-
-    base, once = changes(_BASE), levels(fresh=False)
-    rows = [
-        row for v in _variants() if (row := _row(v.title, base if v is _BASE else changes(v), base))
-    ]
-    if not rows:
+    base, once = variant(_BASE), levels(fresh=False)
+    if not any(base):
         return []
+    rows = [_row(one.title, base if one is _BASE else variant(one), base) for one in VARIANTS]
     by_level = [
-        row
-        for title, of in (("a draw for each tree", once), ("a draw for each level", levels(True)))
-        if (row := _row(title, of, once))
+        _row("a draw for each tree", once, once),
+        _row("a draw for each level", levels(fresh=True), once),
     ]
-    header = ["", *(f"rate {rate:g}" for rate in rates)]
-    text = (
-        "A draw for each tree or for each level, in a small program of its own (trees of depth 5, "
-        "counters in place of categories), against the same program without sampling:"
-    )
-    return [Text(_TEXT), Table(header, rows), Text(text), Table(header, by_level)]
-
-
-def _known(changes: dict[str, float | None]) -> dict[str, float]:
-    return {name: change for name, change in changes.items() if change is not None}
+    header = ["", *(f"rate {rate:g}" for rate in _RATES[plan.size.effort])]
+    return [Text(_TEXT), Table(header, rows), Text(_LEVELS_TEXT), Table(header, by_level)]
 
 
 ABLATION = Experiment("Ablation", _cells, _parts)
