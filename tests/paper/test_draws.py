@@ -84,6 +84,7 @@ def test_the_sampled_loss_has_the_same_gradients_on_average():
     assert (draws[0][0] == 0).mean() > 0.5
 
 
+@pytest.mark.large
 def test_theorem_1_predicts_what_many_draws_measure(monkeypatch):
     # it is of first order: on few rows the squares of deviations count as well
     info = SetInfo("", lambda folder: synthetic(20_000), trees=1, learning_rate=0.1, tree=TREE)
@@ -141,6 +142,7 @@ def test_a_sample_for_each_level_learns_too():
         assert 1 <= result["trees"] <= 15
 
 
+@pytest.mark.large
 @pytest.mark.usefixtures("few")
 def test_a_race_times_everybody_and_stopping_ends_early():
     fast, slow = _cell(trees=2), _cell(trees=60)
@@ -151,6 +153,7 @@ def test_a_race_times_everybody_and_stopping_ends_early():
     assert stopped["error"] < 0.35
 
 
+@pytest.mark.large
 @pytest.mark.usefixtures("few")
 @pytest.mark.parametrize(
     "changes",
