@@ -231,9 +231,28 @@ def samplers_page() -> str:
     )
 
 
+def paper_page() -> str:
+    """What was found, and under it the results as `mvsboost paper --out docs/paper` wrote them."""
+    findings = (HERE / "paper" / "findings.md").read_text(encoding="utf-8")
+    results = (HERE / "paper" / "paper.md").read_text(encoding="utf-8")
+    title, rest = findings.split("\n", 1)
+    _, body = results.split("\n", 1)
+    body = body.replace("](figure", "](paper/figure").strip()
+    note = (
+        "<!-- Made by docs/generate.py from docs/paper/findings.md, written by hand, and "
+        "docs/paper/paper.md, written by mvsboost paper. -->"
+    )
+    end = (
+        "Files: the [text above the results](paper/findings.md), the [results](paper/paper.md), "
+        "the same as [one HTML page](paper/index.html), and [every fit](paper/cells.jsonl)."
+    )
+    return f"{title}\n\n{note}\n\n{rest.strip()}\n\n{body}\n\n{end}\n"
+
+
 def pages() -> dict[str, str]:
     """Text of every generated page by file name."""
     return {
+        "paper.md": paper_page(),
         "parameters-classifier.md": estimator_page("MVSClassifier"),
         "parameters-regressor.md": estimator_page("MVSRegressor"),
         "samplers.md": samplers_page(),

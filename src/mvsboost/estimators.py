@@ -40,6 +40,9 @@ MIN_SAMPLED = 3
 """Sampled rows a leaf must have when its value comes from the sample: a value that rests
 on one or two weighted rows can be arbitrarily large."""
 
+SMALL_SAMPLE, LOOK = 2000, 4
+"""Rows under which a sample only proposes, unless asked otherwise, and how many features."""
+
 VALIDATION = "validation"
 """Name of the evaluation set that `validation_fraction` sets aside."""
 
@@ -193,7 +196,7 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
                 min_sampled=MIN_SAMPLED,
                 l2=float(self.l2),
                 min_gain=float(self.min_gain),
-                second_look=int(self.second_look),
+                second_look=self._look(sampler, dataset.rows.n_rows),
             ),
             colsample=float(self.colsample),
             leaf_values=self.leaf_values,
@@ -204,6 +207,12 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
             n_threads=self._threads(),
             device=self.device,
         )
+
+    def _look(self, sampler: Sampler, n_rows: int) -> int:
+        """Features that all rows decide on: as asked for, or by the size of the sample."""
+        if self.second_look is not None:
+            return int(self.second_look)
+        return LOOK if sampler.share * n_rows < SMALL_SAMPLE else 0
 
     def _metrics(self, objective: Objective) -> list[Metric]:
         if self.eval_metric is None:
@@ -366,7 +375,7 @@ class MVSClassifier(ClassifierMixin, _MVSEstimator):  # type: ignore[misc]
         colsample: float = 1.0,
         sampler: Any = "mvs",
         leaf_values: str = "all",
-        second_look: int = 4,
+        second_look: int | None = None,
         order: int = 2,
         objective: Any = "auto",
         monotone_constraints: Any = None,
@@ -504,7 +513,7 @@ class MVSRegressor(RegressorMixin, _MVSEstimator):  # type: ignore[misc]
         colsample: float = 1.0,
         sampler: Any = "mvs",
         leaf_values: str = "all",
-        second_look: int = 4,
+        second_look: int | None = None,
         order: int = 2,
         objective: Any = "auto",
         quantile: float | None = None,

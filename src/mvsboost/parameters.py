@@ -173,11 +173,12 @@ PARAMETERS: tuple[Parameter, ...] = (
     ),
     Parameter(
         "second_look",
-        4,
-        "an integer >= 0",
-        _integer(0),
+        None,
+        "an integer >= 0, or None",
+        _or_none(_integer(0)),
         "Features that the sample proposes at each node for all rows to decide on; 0 lets the "
-        "sample decide alone, which is the paper's method.",
+        "sample decide alone, as in the paper. None is 4 where a sample has fewer than 2000 rows, "
+        "and 0 otherwise.",
     ),
     Parameter(
         "order",

@@ -55,6 +55,11 @@ class Sampler(BaseEstimator):  # type: ignore[misc]
     def validate(self) -> None:
         """Raise `ParameterError` for a parameter outside what is allowed."""
 
+    @property
+    def share(self) -> float:
+        """Share of rows that a sample is expected to have; 1 where that is not known before."""
+        return float(getattr(self, "rate", 1.0))
+
     def draw(self, backend: SampledRows, context: SamplingContext) -> Sample:
         """Draw this iteration's sample; it stands in the backend until the next draw.
 

@@ -166,6 +166,11 @@ class GOSS(Sampler):
         if not whole or self.warmup < 0:
             raise ParameterError("warmup", self.warmup, "an integer >= 0")
 
+    @property
+    def share(self) -> float:
+        """Share of rows that a sample is expected to have."""
+        return float(self.top_rate) + float(self.other_rate)
+
     def _draw(self, backend: SampledRows, context: SamplingContext) -> Sample:
         n = context.n_rows
         n_top = min(round(self.top_rate * n), n - 1)
