@@ -191,8 +191,10 @@ def list_tests(splits: Any, tests: Any) -> tuple[int, int]:
                 low, high = max(start - 32 * word, 0), min(stop - 32 * word, 32)
                 remaining = _ALL_WORD ^ np.uint32((1 << high) - (1 << low))
                 table = tests.tables[n_tables - 1, word]
+                among = splits.category_sets[splits.categories[node]]
                 for b in range(TABLE):
-                    table[b] &= _ALL_WORD if _passes(splits, node, b) else remaining
+                    passes = (among[b >> 5] >> np.uint32(b & 31)) & np.uint32(1)
+                    table[b] &= _ALL_WORD if passes != 0 else remaining
             continue
         kind = _LOWER_OR_MISSING if splits.missing_left[node] else _LOWER
         for plane in range(start >> 3, (stop + 7) >> 3):
