@@ -237,7 +237,7 @@ def paper_page() -> str:
     results = (HERE / "paper" / "paper.md").read_text(encoding="utf-8")
     title, rest = findings.split("\n", 1)
     _, body = results.split("\n", 1)
-    body = body.replace("](figure", "](paper/figure").strip()
+    rest, body = rest.replace("](../", "]("), body.replace("](figure", "](paper/figure")
     note = (
         "<!-- Made by docs/generate.py from docs/paper/findings.md, written by hand, and "
         "docs/paper/paper.md, written by mvsboost paper. -->"
@@ -246,7 +246,7 @@ def paper_page() -> str:
         "Files: the [text above the results](paper/findings.md), the [results](paper/paper.md), "
         "the same as [one HTML page](paper/index.html), and [every fit](paper/cells.jsonl)."
     )
-    return f"{title}\n\n{note}\n\n{rest.strip()}\n\n{body}\n\n{end}\n"
+    return f"{title}\n\n{note}\n\n{rest.strip()}\n\n{body.strip()}\n\n{end}\n"
 
 
 def pages() -> dict[str, str]:
