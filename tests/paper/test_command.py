@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from mvsboost.cli import main
 from mvsboost.errors import ParameterError
 from mvsboost.paper import command, plan, runner
 from mvsboost.paper.command import run_paper
@@ -130,6 +131,21 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, monkeypatch):
     cells = [json.loads(line)["cell"] for line in _lines(tmp_path)]
     assert cells[:3] == done
     assert len({json.dumps(cell, sort_keys=True) for cell in cells}) == len(cells) > 3
+
+
+@pytest.mark.large
+def test_a_quick_run_from_the_command_line(tmp_path, capsys):
+    """A cut of what `make paper` does: the package's own data, one experiment."""
+    main(["paper", "--size", "quick", "--only", "rates", "--out", str(tmp_path)])
+    assert capsys.readouterr().out.split() == [
+        str(tmp_path / "index.html"),
+        str(tmp_path / "paper.md"),
+    ]
+    rows = [line.split(" | ") for line in (tmp_path / "paper.md").read_text().splitlines()]
+    changes = {row[0].strip("| "): row[1:] for row in rows if len(row) == 3}
+    at_a_tenth = {name: float(changes[name][0].strip("%")) for name in ("SGB", "GOSS", "MVS")}
+    assert at_a_tenth["MVS"] < min(at_a_tenth["SGB"], at_a_tenth["GOSS"])
+    assert float(changes["MVS, second look"][0].strip("%")) < at_a_tenth["MVS"]
 
 
 @pytest.mark.large
