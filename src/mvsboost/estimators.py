@@ -40,7 +40,7 @@ MIN_SAMPLED = 3
 """Sampled rows a leaf must have when its value comes from the sample: a value that rests
 on one or two weighted rows can be arbitrarily large."""
 
-SMALL_SAMPLE, LOOK = 2000, 4
+SMALL_SAMPLE, LOOK = 100, 4
 """Rows under which a sample only proposes, unless asked otherwise, and how many features."""
 
 VALIDATION = "validation"

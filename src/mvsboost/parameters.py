@@ -177,7 +177,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         "an integer >= 0, or None",
         _or_none(_integer(0)),
         "Features that the sample proposes at each node for all rows to decide on; 0 lets the "
-        "sample decide alone, as in the paper. None is 4 where a sample has fewer than 2000 rows, "
+        "sample decide alone, as in the paper. None is 4 where a sample has fewer than 100 rows, "
         "and 0 otherwise.",
     ),
     Parameter(

@@ -413,14 +413,14 @@ def test_silent_by_default(cancer, capfd, caplog):
 @pytest.mark.parametrize(
     ("sampler", "n_rows", "expected"),
     [
-        (MVS(rate=0.3), 6000, 4),
-        (MVS(rate=0.3), 7000, 0),
-        (GOSS(top_rate=0.05, other_rate=0.05), 19_000, 4),
-        (GOSS(top_rate=0.05, other_rate=0.05), 21_000, 0),
-        (SGB(rate=0.1), 19_000, 4),
+        (MVS(rate=0.3), 300, 4),
+        (MVS(rate=0.3), 400, 0),
+        (GOSS(top_rate=0.05, other_rate=0.05), 990, 4),
+        (GOSS(top_rate=0.05, other_rate=0.05), 1010, 0),
+        (SGB(rate=0.1), 990, 4),
     ],
 )
-def test_a_second_look_is_for_small_samples(sampler, n_rows, expected):
+def test_a_handful_of_rows_only_proposes(sampler, n_rows, expected):
     assert MVSClassifier()._look(sampler, n_rows) == expected
     assert MVSClassifier(second_look=2)._look(sampler, n_rows) == 2
     assert MVSClassifier(second_look=0)._look(sampler, n_rows) == 0

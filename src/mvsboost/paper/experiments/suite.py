@@ -13,22 +13,30 @@ from mvsboost.report import Part, Table, Text
 
 __all__ = ["SUITE"]
 
-_RATE = 0.8
 _SPLITS = (1, 3, 10)
 _MOST = (10, None, None)
 _TIE = 1e-4
 _PARAMETERS = tuned(300, 0.05, 31, 20, 1e-3, 1.0, 0.0, 1.0)
-_MVS = {"name": "mvs", "rate": _RATE, "lam": "leaf"}
+
+
+def _mvs(rate: float, leaf_values: str = "all", second_look: int = 0) -> Setting:
+    return setting({"name": "mvs", "rate": rate, "lam": "leaf"}, leaf_values, second_look)
+
+
 _AGAINST: dict[str, Setting] = {
-    "MVS 80%": setting(_MVS, "all"),
-    "MVS 80%, leaves from the sample": setting(_MVS, "sample"),
-    "MVS 80%, second look 4": setting(_MVS, "all", 4),
-    "SGB 80%": setting({"name": "sgb", "rate": _RATE}, "all"),
+    "MVS 80%": _mvs(0.8),
+    "MVS 80%, leaves from the sample": _mvs(0.8, "sample"),
+    "MVS 80%, second look 4": _mvs(0.8, second_look=4),
+    "SGB 80%": setting({"name": "sgb", "rate": 0.8}, "all"),
+    "MVS 30%": _mvs(0.3),
+    "MVS 30%, second look 4": _mvs(0.3, second_look=4),
+    "SGB 30%": setting({"name": "sgb", "rate": 0.3}, "all"),
 }
 _TEXT = (
-    f"MVS at {_RATE:.0%} of the rows against no sampling over many small sets: 300 trees of 31 "
-    "leaves, learning rate 0.05, a random fifth for testing, mean AUC over several splits. A "
-    f"difference of less than {_TIE:g} is a tie. The last column is a sign test without ties. "
+    "MVS and SGB at 80% of the rows, and at 30%, against no sampling over many small sets: 300 "
+    "trees of 31 leaves, learning rate 0.05, a random fifth for testing, mean AUC over several "
+    f"splits. A difference of less than {_TIE:g} is a tie. The last column is a sign test without "
+    "ties. "
     "The paper, with CatBoost over 153 sets: 97 wins to 55, mean AUC +0.12%."
 )
 
