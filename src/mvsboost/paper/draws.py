@@ -21,11 +21,16 @@ from mvsboost.backends.protocol import DrawRule, Score, ScoreRule
 from mvsboost.errors import ConvergenceStop
 from mvsboost.objectives import Logistic
 from mvsboost.random import Purpose, stream_key, uniform
-from mvsboost.sampling import MVS, Sample, SamplingContext
+from mvsboost.sampling import (
+    MVS,
+    Sample,
+    SampledRows,
+    SamplingContext,
+    inclusion_probabilities,
+    regularisation,
+    threshold_by_sorting,
+)
 from mvsboost.sampling.base import score_rows
-from mvsboost.sampling.context import SampledRows
-from mvsboost.sampling.regularisation import regularisation
-from mvsboost.sampling.threshold import threshold_by_sorting
 
 __all__ = ["SampledLogistic", "SystematicMVS", "mvs_probabilities", "mvs_weights"]
 
@@ -41,8 +46,11 @@ def mvs_probabilities(
     [0.5, 0.5, 1.0]
     """
     score = np.sqrt(g * g + lam * h * h)
-    mu = threshold_by_sorting(score, max(1.0, rate * len(score)))
-    return np.minimum(1.0, score / mu) if mu > 0.0 else (score > 0.0).astype(np.float64)
+    return inclusion_probabilities(score, _threshold(score, rate))
+
+
+def _threshold(scores: NDArray[np.float64], rate: float) -> float:
+    return threshold_by_sorting(scores, max(1.0, rate * len(scores)))
 
 
 def mvs_weights(
@@ -84,8 +92,8 @@ class SystematicMVS(MVS):
         if score_rows(backend, context, ScoreRule(Score.MVS, lam)) == 0.0:
             raise ConvergenceStop(f"every score is zero at iteration {context.iteration}")
         scores = backend.row_scores().astype(np.float64)
-        mu = threshold_by_sorting(scores, max(1.0, self.rate * len(scores)))
-        p = np.minimum(1.0, scores / mu) if mu > 0.0 else (scores > 0.0).astype(np.float64)
+        mu = _threshold(scores, self.rate)
+        p = inclusion_probabilities(scores, mu)
         key = stream_key(context.seed, context.iteration, Purpose.DRAW)
         numbers = uniform(key, np.arange(len(p) + 1, dtype=np.uint64))
         by = backend.gradients()[0][0] if self.ordered else numbers[:-1]

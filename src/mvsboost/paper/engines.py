@@ -27,7 +27,7 @@ from mvsboost.paper.sets import Part, counted, load_set
 from mvsboost.sampling import GOSS, MVS, SGB, NoSampling, Sampler
 from mvsboost.trees import TreeParams
 
-__all__ = ["ENGINES", "VIEWS", "fit_and_judge", "make_sampler", "seen"]
+__all__ = ["ENGINES", "VIEWS", "binned", "fit_and_judge", "make_sampler", "seen"]
 
 FOLD_SEED = 0
 VIEWS = ("native", "counters")
@@ -87,10 +87,13 @@ def fit_and_judge(cell: Mapping[str, Any], folder: Path | None = None) -> dict[s
     }
 
 
+_loaded = lru_cache(maxsize=2)(load_set)  # all folds of a set come from one reading
+
+
 @lru_cache(maxsize=4)
 def _parts(name: str, fold: int, folds: int, folder: Path | None) -> tuple[Part, Part, Any]:
     """Rows to learn from and rows to judge on, and the categorical columns."""
-    data = load_set(name, folder)
+    data = _loaded(name, folder)
     if fold < 0:
         return data.train, data.test, data.categorical
     from sklearn.model_selection import StratifiedKFold
@@ -123,7 +126,8 @@ def seen(cell: Mapping[str, Any], folder: Path | None) -> tuple[Any, Any, Part, 
 
 
 @lru_cache(maxsize=2)
-def _binned(view: str, name: str, fold: int, folds: int, folder: Path | None) -> Dataset:
+def binned(view: str, name: str, fold: int, folds: int, folder: Path | None) -> Dataset:
+    """The rows to learn from, as this library sees them."""
     cell = {"view": view, "set": name, "fold": fold, "folds": folds}
     X, _, learn, _ = seen(cell, folder)
     return Dataset.from_data(X, learn.target.astype(np.float64), n_classes=2)
@@ -132,7 +136,7 @@ def _binned(view: str, name: str, fold: int, folds: int, folder: Path | None) ->
 def _ours(
     cell: Mapping[str, Any], folder: Path | None, X_judge: Any, y_judge: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], float]:
-    data = _binned(cell["view"], cell["set"], cell["fold"], cell.get("folds", 0), folder)
+    data = binned(cell["view"], cell["set"], cell["fold"], cell.get("folds", 0), folder)
     tree, objective, judged = cell["tree"], _objective(cell), {}
     if "patience" in cell:
         y = y_judge.astype(np.float64)

@@ -17,7 +17,7 @@ from mvsboost.data import Dataset
 from mvsboost.dtypes import TABLE
 from mvsboost.numerics import sigmoid
 from mvsboost.paper.draws import mvs_weights
-from mvsboost.paper.engines import seen
+from mvsboost.paper.engines import binned, seen
 from mvsboost.random import Purpose, stream_key
 
 __all__ = ["boost_by_levels"]
@@ -37,8 +37,8 @@ def boost_by_levels(cell: Mapping[str, Any], folder: Path | None = None) -> dict
     """
     from sklearn.metrics import log_loss, roc_auc_score
 
-    X, X_judge, learn, judge = seen({**cell, "view": "counters"}, folder)
-    data = Dataset.from_data(X, learn.target.astype(np.float64), n_classes=2)
+    _, X_judge, learn, judge = seen({**cell, "view": "counters"}, folder)
+    data = binned("counters", cell["set"], cell["fold"], cell["folds"], folder)
     y_judge = judge.target.astype(np.float64)
     judged = Dataset.from_data(
         X_judge, y_judge, mapper=data.mapper, schema=data.schema, n_classes=2

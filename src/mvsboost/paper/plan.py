@@ -100,7 +100,7 @@ SIZES: dict[str, Size] = {
         ratios=((2, 1), (1, 2)),
         looks=(4,),
         sets=("adult",),
-        # the suite is not part of the package
+        # the sets of the suite are not part of the package, and large data are not quick
         experiments=("preparation", "quality", "rates", "time", "theory", "hosts", "ablation"),
     ),
     "standard": Size(

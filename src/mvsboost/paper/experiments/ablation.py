@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mvsboost.paper.plan import NO_SAMPLING, Cell, Experiment, Plan, Setting, setting
+from mvsboost.paper.plan import N_FOLDS, NO_SAMPLING, Cell, Experiment, Plan, Setting, setting
 from mvsboost.paper.summaries import percent
 from mvsboost.report import Part, Table, Text
 
@@ -87,7 +87,7 @@ def _by_levels(plan: Plan, name: str, rate: float, fresh: bool) -> list[Cell]:
             "kind": "levels",
             "set": name,
             "fold": fold,
-            "folds": 5,
+            "folds": N_FOLDS,
             "rate": rate,
             "lam": 0.1,
             "fresh": fresh,

@@ -51,19 +51,11 @@ def _settings(rate: float) -> dict[str, Setting]:
 
 
 def _cell(plan: Plan, name: str, one: Setting) -> Cell:
-    info = LARGE_SETS[name]
     return {
+        **plan.cell(name, one, 0),
         "alone": True,
-        "set": name,
-        "engine": "mvsboost",
-        "view": "native",
-        **one,
         "trees": _TREES[plan.size.effort],
-        "learning_rate": info.learning_rate,
-        "tree": dict(info.tree),
-        "seed": 0,
-        "fold": -1,
-        "folds": 0,
+        "learning_rate": LARGE_SETS[name].learning_rate,
         "threads": available_cores(),
     }
 

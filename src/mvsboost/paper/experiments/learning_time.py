@@ -37,13 +37,11 @@ def _frugal(plan: Plan, name: str, key: str) -> tuple[float, Setting, bool] | No
     rates = sorted((*plan.size.rates, *plan.size.more_rates))
     found: list[tuple[float, Setting, float]] = []
     for rate in rates:
-        settings = method.settings(rate, plan.size)
-        errors = [plan.mean_error(plan.on_folds(name, method, one)) for one in settings]
-        known = [error for error in errors if error is not None]
-        if base is None or len(known) < len(settings):
+        best = plan.chosen(name, method, rate)
+        error = None if best is None else plan.mean_error(plan.on_folds(name, method, best))
+        if base is None or best is None or error is None:
             return None
-        best = int(np.argmin(known))
-        found.append((rate, settings[best], known[best]))
+        found.append((rate, best, error))
     assert base is not None
     without_loss = [(rate, chosen) for rate, chosen, error in found if error <= base]
     if without_loss:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -33,37 +33,31 @@ _TEXT = (
 )
 
 
-def cells_by_rate(
-    plan: Plan, methods: Mapping[str, Method], rates: Sequence[float] | None = None
-) -> Iterator[Cell]:
+def cells_by_rate(plan: Plan, methods: Mapping[str, Method]) -> Iterator[Cell]:
     """Every method at every rate: tuned on folds, then judged on the test part."""
     for name in plan.sets:
         for method in methods.values():
             yield from plan.judged(name, method, NO_SAMPLING)
-            for rate in plan.size.rates if rates is None else rates:
+            for rate in plan.size.rates:
                 yield from plan.tuned(name, method, rate)
 
 
-def changes_by_rate(
-    plan: Plan, method: Method, rates: Sequence[float] | None = None
-) -> dict[float, dict[str, Change]]:
+def changes_by_rate(plan: Plan, method: Method) -> dict[float, dict[str, Change]]:
     """A method's changes by rate and set, as far as they are known."""
     found: dict[float, dict[str, Change]] = {}
-    for rate in plan.size.rates if rates is None else rates:
+    for rate in plan.size.rates:
         known = {name: change(plan, name, method, rate) for name in plan.sets}
         found[rate] = {name: one[0] for name, one in known.items() if one is not None}
     return found
 
 
-def rate_rows(
-    plan: Plan, methods: Mapping[str, Method], rates: Sequence[float] | None = None
-) -> list[list[str]]:
+def rate_rows(plan: Plan, methods: Mapping[str, Method]) -> list[list[str]]:
     """A row for each method that has results, and the paper's under those that it has."""
     rows = []
     for key, method in methods.items():
         means = {
             rate: average(list(of_sets.values()))
-            for rate, of_sets in changes_by_rate(plan, method, rates).items()
+            for rate, of_sets in changes_by_rate(plan, method).items()
         }
         if all(math.isnan(mean) for mean in means.values()):
             continue
