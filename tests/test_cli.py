@@ -11,6 +11,7 @@ import pytest
 import mvsboost
 from mvsboost.backends.cpu import compilation
 from mvsboost.cli import main
+from mvsboost.paper.experiments import EXPERIMENTS
 
 Output = pytest.CaptureFixture[str]
 
@@ -99,6 +100,13 @@ def test_warmup_has_nothing_to_do_without_the_jit(
     monkeypatch.setattr(compilation, "jit_enabled", lambda: False)
     assert main(["warmup"]) == 0
     assert "nothing to compile" in capsys.readouterr().out
+
+
+def test_the_help_of_the_paper_names_every_experiment(capsys: Output) -> None:
+    with pytest.raises(SystemExit):
+        main(["paper", "--help"])
+    text = capsys.readouterr().out
+    assert all(name in text for name in EXPERIMENTS)
 
 
 def test_the_paper_names_what_it_does_not_know(capsys: Output, tmp_path: Path) -> None:

@@ -73,7 +73,11 @@ def _add_paper(commands: Any) -> None:
         help="quick (minutes), standard (hours) or full (the paper's protocol, days)",
     )
     paper.add_argument(
-        "--only", nargs="+", metavar="NAME", help="experiments: preparation, quality, rates (all)"
+        "--only",
+        nargs="+",
+        metavar="NAME",
+        help="experiments: preparation, quality, rates, time, large, suite, theory, hosts, "
+        "ablation (those of the size)",
     )
     paper.add_argument("--datasets", nargs="+", metavar="NAME", help="sets (those of the size)")
     paper.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (%(default)s)")

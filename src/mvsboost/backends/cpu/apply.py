@@ -150,10 +150,10 @@ def _passes(splits: Any, node: Any, bin_: Any) -> Any:
 
 @kernel
 def list_tests(splits: Any, tests: Any) -> tuple[int, int]:
-    """Write the tests of the first splits, by column, which so stays in the cache; their numbers.
+    """Write the tests of the first splits; returns the numbers of tests and of tables.
 
-    A tested node has the leaves `first` to `first + ends`, and the left of them are its left
-    child's.
+    Those of one column stand side by side, so that it stays in the cache. A node has `ends`
+    leaves from the number `first` on, and the first of them are its left child's.
     """
     left, right, feature = splits.left, splits.right, splits.feature
     ends, first, by_feature = _nodes(), _nodes(), _nodes()
@@ -162,7 +162,7 @@ def list_tests(splits: Any, tests: Any) -> tuple[int, int]:
         node = n_nodes - 1 - step
         inner = 0 <= left[node] < n_nodes
         ends[node] = ends[left[node]] + ends[right[node]] if inner else 1
-    n, first[0], tests.exits[0] = 0, 0, 0
+    n, first[0] = 0, 0
     for node in range(n_nodes):
         if ends[node] == 1:
             tests.exits[first[node]] = node
