@@ -31,6 +31,8 @@ class Contender:
     mode: str
     options: dict[str, Any] = field(default_factory=dict)
     threads: int = 2
+    can_be_watched = True
+    """Whether `boost` can call `watch` after every iteration."""
 
     @property
     def name(self) -> str:
@@ -228,7 +230,12 @@ class CatBoost(Contender):
 
 
 class SklearnHGB(Contender):
-    """Bins inside `fit`; the time of an iteration is a difference of two fits, so it drops out."""
+    """Bins inside `fit`; the time of an iteration is a difference of two fits, so it drops out.
+
+    It cannot be watched: there is nothing to be called back between its iterations.
+    """
+
+    can_be_watched = False
 
     def prepare(self, data: Data) -> Any:
         return data

@@ -15,6 +15,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from mvsboost.report import environment
 MEASURES = ("iteration", "quality", "memory", "binning", "prediction", "growth")
 PATIENCE = 30
 MOST_ITERATIONS = 400
+LONGEST = 5.0
+"""Times LightGBM's time without sampling after which a race to its loss is given up."""
 
 
 def log(text: str) -> None:
@@ -36,10 +39,19 @@ def log(text: str) -> None:
 # --- measures -----------------------------------------------------------------------------------
 
 
+def prepare(data: Data, everyone: list[Contender]) -> dict[str, Any]:
+    """The data as each contender wants it, binned once a library."""
+    of_library: dict[str, Any] = {}
+    for c in everyone:
+        if c.library not in of_library:
+            of_library[c.library] = c.prepare(data)
+    return {c.name: of_library[c.library] for c in everyone}
+
+
 def iteration_times(case: Case, data: Data, everyone: list[Contender], rounds: int) -> dict:
     """Milliseconds an iteration: a long run less a short one, so that start-up drops out."""
     short, long = 3, 3 + case.iterations
-    prepared = {c.name: c.prepare(data) for c in everyone}
+    prepared = prepare(data, everyone)
     times: dict[str, list[float]] = {c.name: [] for c in everyone}
     for contender in everyone:
         contender.boost(prepared[contender.name], 2, case.leaves)
@@ -53,15 +65,26 @@ def iteration_times(case: Case, data: Data, everyone: list[Contender], rounds: i
 
 
 def times_to_quality(case: Case, data: Data, everyone: list[Contender], rounds: int) -> dict:
-    """Seconds until the test log loss reaches LightGBM's best without sampling."""
-    prepared = {c.name: c.prepare(data) for c in everyone}
-    target = _best_loss(everyone[0], prepared[everyone[0].name], case)
+    """Seconds until the test log loss reaches LightGBM's best without sampling.
+
+    A contender that does not reach it in one round is not run in the others.
+    """
+    everyone = [c for c in everyone if c.can_be_watched]
+    prepared = prepare(data, everyone)
+    base = everyone[0]
+    target = _best_loss(base, prepared[base.name], case)
     results: dict[str, list[float | None]] = {c.name: [] for c in everyone}
     for contender in everyone:
         contender.boost(prepared[contender.name], 2, case.leaves, lambda loss: False)
+    limit = np.inf
     for number in range(rounds):
         for c in everyone:
-            results[c.name].append(_seconds_to(c, prepared[c.name], case, target))
+            if None in results[c.name]:
+                continue
+            spent = _seconds_to(c, prepared[c.name], case, target, limit)
+            results[c.name].append(spent)
+            if c is base and spent is not None:
+                limit = LONGEST * spent
         log(f"{case.name}: quality round {number + 1} of {rounds}")
     medians = {
         name: statistics.median(values) if None not in values else None  # type: ignore[type-var]
@@ -81,16 +104,19 @@ def _best_loss(contender: Contender, prepared: Any, case: Case) -> float:
     return min(losses)
 
 
-def _seconds_to(contender: Contender, prepared: Any, case: Case, target: float) -> float | None:
+def _seconds_to(
+    contender: Contender, prepared: Any, case: Case, target: float, limit: float
+) -> float | None:
     start = time.perf_counter()
     reached: list[float] = []
     losses: list[float] = []
 
     def watch(loss: float) -> bool:
         losses.append(loss)
+        spent = time.perf_counter() - start
         if loss <= target:
-            reached.append(time.perf_counter() - start)
-        return bool(reached) or len(losses) - int(np.argmin(losses)) > PATIENCE
+            reached.append(spent)
+        return bool(reached) or spent > limit or len(losses) - int(np.argmin(losses)) > PATIENCE
 
     contender.boost(prepared, 2 * MOST_ITERATIONS, case.leaves, watch)
     return reached[0] if reached else None
@@ -166,16 +192,17 @@ def _processor() -> str:
         return platform.processor()
 
 
-def measure(arguments: argparse.Namespace) -> dict[str, Any]:
+def measure(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """The results of one case after another."""
     everyone = contenders(arguments.threads)
     if arguments.only:
         everyone = [c for c in everyone if any(word in c.name for word in arguments.only)]
-    results: dict[str, Any] = {"environment": facts()}
+    yield {"environment": facts()}
     for name in arguments.cases:
         case = CASES[name]
         log(f"{name}: loading")
         data = case.load()
-        found = results.setdefault(name, {"rows": len(data.X), "features": data.X.shape[1]})
+        found: dict[str, Any] = {"rows": len(data.X), "features": data.X.shape[1]}
         if "iteration" in arguments.measures:
             found["iteration"] = iteration_times(case, data, everyone, arguments.rounds)
             found["rounds"] = arguments.rounds
@@ -190,8 +217,17 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
             if "memory" in arguments.measures:
                 one = [c for c in everyone if isinstance(c, Ours) or c.mode == "full"]
                 found["memory"] = {c.name: peak_memory(case, c) for c in one}
+        yield {name: found}
     if "growth" in arguments.measures:
-        results["growth"] = growth(arguments.rounds)
+        yield {"growth": growth(arguments.rounds)}
+
+
+def merge(path: Path, found: dict[str, Any]) -> dict[str, Any]:
+    """What is in the file and what was found, which is written back."""
+    results = json.loads(path.read_text()) if path.exists() else {}
+    for name, value in found.items():
+        results[name] = {**results.get(name, {}), **value}
+    path.write_text(json.dumps(results, indent=1))
     return results
 
 
@@ -208,14 +244,8 @@ def main() -> None:
     if arguments.memory_of:
         _measure_memory(CASES[arguments.cases[0]], arguments.memory_of)
         return
-    results = measure(arguments)
-    if arguments.out.exists():
-        earlier = json.loads(arguments.out.read_text())
-        for name, found in results.items():
-            if isinstance(found, dict) and isinstance(earlier.get(name), dict):
-                results[name] = {**earlier[name], **found}
-        results = {**earlier, **results}
-    arguments.out.write_text(json.dumps(results, indent=1))
+    for found in measure(arguments):
+        results = merge(arguments.out, found)
     from table import as_markdown
 
     print(as_markdown(results))

@@ -66,7 +66,7 @@ def grow_nodes(
     leaves = _most_leaves(request, len(rows.words))
     last = 0 if everything is None else 1
     sizes = n_bins[request.features] + 1
-    n_threads = threads.worth(max(len(sample.words) * len(sizes) // 4, len(rows.words)))
+    n_threads = threads.worth(max(len(sample.words) * len(sizes) // 2, 2 * len(rows.words)))
     look = min(request.second_look, len(sizes)) * last
     features = _features(request, n_bins, unusual)
     largest = np.sort(sizes)[::-1][:look]
