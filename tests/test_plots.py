@@ -14,6 +14,7 @@ from mvsboost.plots import (
     plot_error_by_rate,
     plot_history,
     plot_importance,
+    plot_prediction,
     plot_sampling,
     to_png,
 )
@@ -62,6 +63,25 @@ def test_methods_can_be_told_apart() -> None:
 def test_error_by_rate_needs_a_rate_under_one() -> None:
     with pytest.raises(DataError, match="at least one result at a rate under 1"):
         plot_error_by_rate(RECORDS[:1])
+
+
+def test_predictions_are_dashed_beside_what_was_measured() -> None:
+    records = [
+        {"panel": panel, "line": line, "x": x, "measured": 0.1 * x, "predicted": 0.2}
+        for panel in ("root", "deep")
+        for line in ("SGB", "MVS")
+        for x in (1, 2)
+    ]
+    panels = plot_prediction(records, "iteration", "deviation").axes
+    assert [axes.get_title() for axes in panels] == ["root", "deep"]
+    for axes in panels:
+        measured, predicted, other, _ = axes.get_lines()
+        assert (measured.get_label(), other.get_label()) == ("SGB", "MVS")
+        assert measured.get_ydata().tolist() == [0.1, 0.2]
+        assert (measured.get_linestyle(), predicted.get_linestyle()) == ("-", "--")
+        assert measured.get_color() == predicted.get_color() != other.get_color()
+    with pytest.raises(DataError, match="at least one result"):
+        plot_prediction([], "iteration", "deviation")
 
 
 def test_history_has_a_panel_a_metric_and_a_line_a_set(estimator: MVSClassifier) -> None:

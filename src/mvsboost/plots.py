@@ -22,6 +22,7 @@ __all__ = [
     "plot_error_by_rate",
     "plot_history",
     "plot_importance",
+    "plot_prediction",
     "plot_sampling",
     "to_png",
 ]
@@ -79,6 +80,44 @@ def plot_error_by_rate(records: Iterable[Mapping[str, Any]], title: str = "") ->
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:+g}%" if value else "0%")
     _label(axes, "sample rate", "test error (1 − AUC) against no sampling")
     axes.legend(frameon=False)
+    return figure
+
+
+def plot_prediction(records: Iterable[Mapping[str, Any]], x: str, y: str) -> Figure:
+    """What was measured, solid, and what was predicted, dashed; y on a logarithmic scale.
+
+    Parameters
+    ----------
+    records : iterable of mapping
+        Each with ``panel``, ``line``, ``x``, ``measured`` and ``predicted``.
+    x, y : str
+        Names of the axes.
+
+    Examples
+    --------
+    >>> one = {"panel": "root", "line": "MVS", "x": 1, "measured": 0.2, "predicted": 0.1}
+    >>> [axes.get_title() for axes in plot_prediction([one], "iteration", "deviation").axes]
+    ['root']
+    """
+    panels: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
+    for record in records:
+        panels.setdefault(record["panel"], {}).setdefault(record["line"], []).append(record)
+    if not panels:
+        raise DataError("records must hold at least one result, got none")
+    figure = _new_figure(5.0 * len(panels), 4.0)
+    every = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
+    for axes, (panel, lines) in zip(every, panels.items(), strict=True):
+        for i, (line, points) in enumerate(lines.items()):
+            at = [str(point["x"]) for point in points]
+            measured, predicted = (
+                [point[what] for point in points] for what in ("measured", "predicted")
+            )
+            axes.plot(at, measured, label=line, **_style(i))
+            axes.plot(at, predicted, linestyle="--", **{**_style(i), "marker": ""})
+        axes.set_title(panel)
+        axes.set_yscale("log")
+        _label(axes, x, y if axes is every[0] else "")
+    every[0].legend(frameon=False)
     return figure
 
 

@@ -30,13 +30,17 @@ def _result(cell):
     kind = cell.get("kind", "fit")
     if kind == "race":
         names = list(cell["contenders"])
-        return {"seconds": {name: 1.0 if name == "none" else 0.4 for name in names}}
+        errors = {name: _error(one) for name, one in cell["contenders"].items()}
+        return {
+            "seconds": {name: 1.0 if name == "none" else 0.4 for name in names},
+            "errors": errors,
+        }
     if kind == "theory":
         of_one = {"measured": 0.2, "predicted": 0.25, "hits": 0.5, "exact": 0.25}
         return dict.fromkeys(("SGB", "GOSS", "importance sampling", "MVS"), of_one)
     if kind == "levels":
         return {"error": 0.1 if cell["rate"] == 1.0 else 0.12 - 0.01 * cell["fresh"]}
-    return {"error": _error(cell), "log_loss": 0.3, "seconds": 2.0 if "threads" in cell else 1.0}
+    return {"error": _error(cell), "log_loss": 0.3, "seconds": 1.0}
 
 
 @pytest.fixture
@@ -75,9 +79,9 @@ def test_nothing_is_shown_before_there_are_results(tmp_path):
 def test_quality_takes_the_setting_that_is_best_on_folds(filled):
     quality, chosen = _tables("quality", filled("quality"))
     assert _row(quality, "no sampling, 1 − AUC") == ["0.1000", ""]
-    assert _row(quality, "MVS")[1] == "+0.00%"
-    assert _row(quality, "MVS, second look")[1] == "-5.00%"
-    assert _row(quality, "MVS, all of these tuned")[1] == "-5.00%"
+    assert _row(quality, "MVS")[1] == "+0.00 ± 0.01%"
+    assert _row(quality, "MVS, second look")[1] == "-5.00 ± 0.01%"
+    assert _row(quality, "MVS, all of these tuned")[1] == "-5.00 ± 0.01%"
     assert _row(quality, "SGB, paper") == ["+0.81%", "+0.81%"]
     assert _row(chosen, "SGB") == ["rate 0.3"]
     assert _row(chosen, "MVS, second look") == ["rate 0.3, λ leaf, K 4"]
@@ -86,9 +90,9 @@ def test_quality_takes_the_setting_that_is_best_on_folds(filled):
 def test_rates_stand_beside_the_papers(filled):
     (table,) = _tables("rates", filled("rates"))
     assert table.header[1:] == ["0.1", "0.3"]
-    assert _row(table, "MVS") == ["+5.00%", "+0.00%"]
+    assert _row(table, "MVS") == ["+5.00 ± 0.01%", "+0.00 ± 0.01%"]
     assert _row(table, "MVS, paper") == ["+3.69%", "-0.21%"]
-    assert _row(table, "GOSS") == ["+20.00%", "+20.00%"]
+    assert _row(table, "GOSS") == ["+20.00 ± 0.01%"] * 2
 
 
 def test_learning_time_is_that_of_the_smallest_rate_without_loss(filled):
@@ -100,9 +104,28 @@ def test_learning_time_is_that_of_the_smallest_rate_without_loss(filled):
 
 
 def test_large_data_tell_error_and_time(filled):
-    table, paper = _tables("large", filled("large"))
-    assert _row(table, "MVS") == ["+5.00%, +0%"]
+    time, paper, by_rate = _tables("large", filled("large"))
+    assert time.header[1:] == ["Synthetic, 100k x 28", "mean"]
+    assert _row(time, "MVS") == ["-60.0% (0.1°, +5.00%)", "-60.0%"]
+    assert _row(time, "MVS, second look") == ["-60.0% (0.1, -0.25%)", "-60.0%"]
     assert len(paper.rows) == 6
+    assert _row(by_rate, "MVS") == ["+5.00%"]
+
+
+def test_large_data_are_those_asked_for(tmp_path):
+    def sets(asked):
+        plan = Plan(SIZES["standard"], asked, Store(tmp_path))
+        return {cell["set"] for cell in missing_cells(plan, ["large"])}
+
+    assert sets(["higgs", "adult"]) == {"higgs"}
+    assert sets(["adult"]) == set()
+    assert sets(SIZES["standard"].sets) == {
+        "flights",
+        "whole sba",
+        "covertype",
+        "whole ieee",
+        "synthetic",
+    }
 
 
 def test_the_suite_counts_wins(filled, tmp_path):
@@ -128,6 +151,6 @@ def test_theory_and_ablation(filled):
 
 def test_hosts_are_compared_with_themselves(filled):
     quality, rates = _tables("hosts", filled("hosts"))
-    assert _row(quality, "LightGBM, MVS")[1] == "+0.00%"
-    assert _row(rates, "XGBoost, gradient_based") == ["+5.00%", "+0.00%"]
+    assert _row(quality, "LightGBM, MVS")[1] == "+0.00 ± 0.01%"
+    assert _row(rates, "XGBoost, gradient_based") == ["+5.00 ± 0.01%", "+0.00 ± 0.01%"]
     assert _row(rates, "LightGBM, its GOSS, paper") == ["+8.00%", "+1.41%"]

@@ -13,7 +13,7 @@ __all__ = ["race"]
 
 
 def race(cell: Mapping[str, Any], folder: Path | None = None) -> dict[str, Any]:
-    """Median seconds of boosting of each contender.
+    """Median seconds of boosting of each contender, and its error.
 
     Parameters
     ----------
@@ -23,7 +23,11 @@ def race(cell: Mapping[str, Any], folder: Path | None = None) -> dict[str, Any]:
     folder : Path, optional
     """
     times: dict[str, list[float]] = {name: [] for name in cell["contenders"]}
+    errors: dict[str, float] = {}
     for _ in range(cell["rounds"]):
         for name, contender in cell["contenders"].items():
-            times[name].append(fit_and_judge(contender, folder)["seconds"])
-    return {"seconds": {name: median(values) for name, values in times.items()}}
+            result = fit_and_judge(contender, folder)
+            times[name].append(result["seconds"])
+            errors[name] = result["error"]  # the same in every round
+    seconds = {name: median(values) for name, values in times.items()}
+    return {"seconds": seconds, "errors": errors}

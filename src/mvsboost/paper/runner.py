@@ -62,7 +62,7 @@ def run_cells(
     with _workers(jobs) as submit, _bar(progress) as show:
         while cells := missing_cells(plan, names):
             show(0, len(cells))
-            shared = [cell for cell in cells if not cell.get("alone")]
+            shared = sorted((cell for cell in cells if not cell.get("alone")), key=_rows_of)
             results = (
                 _results(submit, shared, plan.folder, ahead=jobs + (jobs > 1))
                 if shared
@@ -74,6 +74,11 @@ def run_cells(
                 show(1, 0)
             show(0, len(shared) - len(cells) if shared else 0)  # they are counted again
     return done
+
+
+def _rows_of(cell: Cell) -> tuple[str, str, int]:
+    """Cells of the same rows come together, so that these are read and binned once."""
+    return cell["set"], cell.get("view", ""), cell.get("fold", -1)
 
 
 def _timed(cell: Cell, folder: Path | None) -> tuple[dict[str, Any], float]:

@@ -65,9 +65,19 @@ def change(
     return None if errors is None else (change_of(errors, baseline), chosen)
 
 
-def average(changes: Sequence[Change]) -> float:
-    """The mean over sets; NaN without any."""
-    return float(np.mean([change.mean for change in changes])) if changes else math.nan
+def average(changes: Sequence[Change]) -> Change:
+    """The mean over sets and its deviation, which are independent of each other's; NaN of none.
+
+    Examples
+    --------
+    >>> average([Change(1.0, 0.3, 0.5), Change(2.0, 0.4, 0.5)])
+    Change(mean=1.5, deviation=0.25, p_value=nan)
+    """
+    if not changes:
+        return Change(math.nan, math.nan, math.nan)
+    mean = float(np.mean([change.mean for change in changes]))
+    spread = math.hypot(*(change.deviation for change in changes)) / len(changes)
+    return Change(mean, spread, math.nan)
 
 
 def percent(value: float) -> str:
@@ -78,10 +88,19 @@ def percent(value: float) -> str:
     >>> percent(-0.737), percent(float("nan"))
     ('-0.74%', '')
     """
-    return "" if math.isnan(value) else f"{round(value, 2) + 0.0:+.2f}%"  # no -0.00%
+    return "" if math.isnan(value) else f"{_signed(value)}%"
+
+
+def _signed(value: float) -> str:
+    return f"{round(value, 2) + 0.0:+.2f}"  # no -0.00
 
 
 def with_spread(change: Change) -> str:
-    """A change with its standard deviation, and a star where it is unlikely to be chance."""
+    """A change with its standard deviation, and a star where it is unlikely to be chance.
+
+    Empty where there is none.
+    """
+    if math.isnan(change.mean):
+        return ""
     star = " *" if change.p_value < 0.05 else ""
-    return f"{change.mean:+.2f} ± {change.deviation:.2f}%{star}"
+    return f"{_signed(change.mean)} ± {change.deviation:.2f}%{star}"

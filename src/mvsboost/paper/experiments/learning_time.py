@@ -6,7 +6,8 @@ where there is none, the rate of its least error.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from mvsboost.paper.sets import SETS
 from mvsboost.paper.summaries import change_of, percent
 from mvsboost.report import Part, Table, Text
 
-__all__ = ["LEARNING_TIME", "PAPER_TIME"]
+__all__ = ["LEARNING_TIME", "PAPER_TIME", "fold_cells", "race_of", "smallest_rate", "time_table"]
 
 PAPER_TIME = {"sgb": -20.7, "goss": -20.4, "mvs": -27.7}
 """Change of the learning time in the paper, in %, mean over its sets."""
@@ -30,87 +31,124 @@ _TEXT = (
 )
 
 
-def _frugal(plan: Plan, name: str, key: str) -> tuple[float, Setting, bool] | None:
-    """The smallest rate without loss, its setting, and whether there is one; None if unknown."""
+class Frugal(NamedTuple):
+    """The smallest rate without loss on folds, or of least loss, and the setting there."""
+
+    rate: float
+    setting: Setting
+    without_loss: bool
+
+
+def smallest_rate(plan: Plan, name: str, key: str) -> Frugal | None:
+    """The rate at which a method takes least time without loss; None while it is unknown."""
     method = METHODS[key]
     base = plan.mean_error(plan.on_folds(name, method, NO_SAMPLING))
     rates = sorted((*plan.size.rates, *plan.size.more_rates))
-    found: list[tuple[float, Setting, float]] = []
+    found: list[tuple[float, Frugal]] = []
     for rate in rates:
         best = plan.chosen(name, method, rate)
         error = None if best is None else plan.mean_error(plan.on_folds(name, method, best))
         if base is None or best is None or error is None:
             return None
-        found.append((rate, best, error))
-    assert base is not None
-    without_loss = [(rate, chosen) for rate, chosen, error in found if error <= base]
-    if without_loss:
-        return *without_loss[0], True
-    rate, chosen, _ = min(found, key=lambda one: one[2])
-    return rate, chosen, False
+        found.append((error, Frugal(rate, best, error <= base)))
+    for _, one in found:
+        if one.without_loss:
+            return one
+    return min(found, key=lambda one: one[0])[1]
 
 
-def _race(plan: Plan, name: str) -> Cell | None:
-    """The cell that times all methods on a set; None while their rates are not known."""
-    contenders = {"none": plan.cell(name, NO_SAMPLING, 0)}
-    for key in _METHODS:
-        chosen = _frugal(plan, name, key)
+def race_of(plan: Plan, name: str, keys: Sequence[str], **more: Any) -> Cell | None:
+    """The cell that times methods on a set; None while their rates are not known.
+
+    `more` is what the fits have besides, the number of threads for instance.
+    """
+    contenders = {"none": {**plan.cell(name, NO_SAMPLING, 0), **more}}
+    for key in keys:
+        chosen = smallest_rate(plan, name, key)
         if chosen is None:
             return None
-        contenders[key] = plan.cell(name, chosen[1], 0)
+        contenders[key] = {**plan.cell(name, chosen.setting, 0), **more}
     rounds = _ROUNDS[plan.size.effort]
     return {"kind": "race", "alone": True, "contenders": contenders, "rounds": rounds}
+
+
+def fold_cells(plan: Plan, name: str, keys: Sequence[str]) -> Iterator[Cell]:
+    """What the smallest rates are found by."""
+    for key in keys:
+        method = METHODS[key]
+        for setting in (NO_SAMPLING, *plan.settings(method)):
+            yield from plan.on_folds(name, method, setting)
+
+
+def time_table(
+    plan: Plan,
+    races: Mapping[str, Mapping[str, Any]],
+    keys: Sequence[str],
+    change: Callable[[str, str], float | None],
+    paper: Mapping[str, float],
+) -> Table:
+    """Changes of the time by method and set.
+
+    Parameters
+    ----------
+    plan : Plan
+    races : mapping from set to the result of its race
+    keys : sequence of str
+        Methods.
+    change : callable
+        From a set and a method to the change of the error on the test part, if it is known.
+    paper : mapping from method to float
+        The paper's means.
+    """
+    rows = []
+    for key in keys:
+        changes, cells = [], []
+        for name, race in races.items():
+            seconds, chosen = race["seconds"], smallest_rate(plan, name, key)
+            assert chosen is not None
+            changes.append(100.0 * (seconds[key] / seconds["none"] - 1.0))
+            at = f"{chosen.rate:g}" + ("" if chosen.without_loss else "°")
+            error = change(name, key)
+            where = at if error is None else f"{at}, {percent(error)}"
+            cells.append(f"{changes[-1]:+.1f}% ({where})")
+        rows.append([METHODS[key].title, *cells, f"{np.mean(changes):+.1f}%"])
+        if key in paper:
+            blanks = [""] * len(races)
+            rows.append([f"{METHODS[key].title}, paper", *blanks, f"{paper[key]:+.1f}%"])
+    return Table(["", *(SETS[name].title for name in races), "mean"], rows)
 
 
 def _cells(plan: Plan) -> Iterator[Cell]:
     for name in plan.sets:
         yield from plan.judged(name, METHODS["mvs"], NO_SAMPLING)
+        yield from fold_cells(plan, name, _METHODS)
         for key in _METHODS:
-            method = METHODS[key]
-            for setting in (NO_SAMPLING, *plan.settings(method)):
-                yield from plan.on_folds(name, method, setting)
-            chosen = _frugal(plan, name, key)
+            chosen = smallest_rate(plan, name, key)
             if chosen is not None:
-                yield from plan.judged(name, method, chosen[1])
-        race = _race(plan, name)
+                yield from plan.judged(name, METHODS[key], chosen.setting)
+        race = race_of(plan, name, _METHODS)
         if race is not None:
             yield race
 
 
 def _parts(plan: Plan) -> list[Part]:
-    results = {}
+    races = {}
     for name in plan.sets:
-        race = _race(plan, name)
+        race = race_of(plan, name, _METHODS)
         result = None if race is None else plan.store.get(race)
         if result is not None:
-            results[name] = result["seconds"]
-    if not results:
+            races[name] = result
+    if not races:
         return []
-    rows = []
-    for key in _METHODS:
-        changes, cells = [], []
-        for name, seconds in results.items():
-            changes.append(100.0 * (seconds[key] / seconds["none"] - 1.0))
-            cells.append(f"{changes[-1]:+.1f}% ({_at(plan, name, key)})")
-        rows.append([METHODS[key].title, *cells, f"{np.mean(changes):+.1f}%"])
-        if key in PAPER_TIME:
-            blanks = [""] * len(results)
-            rows.append([f"{METHODS[key].title}, paper", *blanks, f"{PAPER_TIME[key]:+.1f}%"])
-    header = ["", *(SETS[name].title for name in results), "mean"]
-    return [Text(_TEXT), Table(header, rows)]
 
+    def change(name: str, key: str) -> float | None:
+        chosen, method = smallest_rate(plan, name, key), METHODS[key]
+        assert chosen is not None
+        errors = plan.errors(plan.judged(name, method, chosen.setting))
+        base = plan.errors(plan.judged(name, method, NO_SAMPLING))
+        return None if errors is None or base is None else change_of(errors, base).mean
 
-def _at(plan: Plan, name: str, key: str) -> str:
-    """The rate, and what it does to the error."""
-    chosen, method = _frugal(plan, name, key), METHODS[key]
-    assert chosen is not None
-    rate, setting, is_without_loss = chosen
-    errors = plan.errors(plan.judged(name, method, setting))
-    base = plan.errors(plan.judged(name, method, NO_SAMPLING))
-    mark = "" if is_without_loss else "°"
-    if errors is None or base is None:
-        return f"{rate:g}{mark}"
-    return f"{rate:g}{mark}, {percent(change_of(errors, base).mean)}"
+    return [Text(_TEXT), time_table(plan, races, _METHODS, change, PAPER_TIME)]
 
 
 LEARNING_TIME = Experiment("Learning time without loss of quality", _cells, _parts)

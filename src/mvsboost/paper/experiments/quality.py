@@ -53,7 +53,7 @@ def quality_rows(plan: Plan, methods: Mapping[str, Method]) -> list[list[str]]:
         if not found:
             continue
         cells = [with_spread(found[s][0]) if s in found else "" for s in plan.sets]
-        rows.append([method.title, *cells, percent(average([c for c, _ in found.values()]))])
+        rows.append([method.title, *cells, with_spread(average([c for c, _ in found.values()]))])
         paper = PAPER_QUALITY.get(key)
         if paper:
             theirs = [paper[s] for s in plan.sets if s in paper]

@@ -9,7 +9,7 @@ from typing import Any
 
 from mvsboost.paper.plan import METHODS, NO_SAMPLING, PAPER_RATES, Cell, Experiment, Method, Plan
 from mvsboost.paper.sets import SETS
-from mvsboost.paper.summaries import Change, average, change, percent
+from mvsboost.paper.summaries import Change, average, change, percent, with_spread
 from mvsboost.plots import plot_error_by_rate, to_png
 from mvsboost.report import Part, Picture, Table, Text
 
@@ -27,9 +27,10 @@ PAPER_BY_RATE: dict[str, dict[float, float]] = {
 """Change of 1 − AUC in %, mean over the paper's seven sets, by method and rate."""
 
 _TEXT = (
-    "Change of 1 − AUC on the test part against no sampling, mean over the sets, at each sample "
-    "rate. λ of MVS, the ratio of GOSS and K of the second look were tuned at each rate on folds "
-    "of the training part. The paper's mean is over its own seven sets."
+    "Change of 1 − AUC on the test part against no sampling, mean over the sets and its standard "
+    "deviation over seeds, at each sample rate. λ of MVS, the ratio of GOSS and K of the second "
+    "look were tuned at each rate on folds of the training part. The paper's mean is over its own "
+    "seven sets."
 )
 
 
@@ -59,9 +60,9 @@ def rate_rows(plan: Plan, methods: Mapping[str, Method]) -> list[list[str]]:
             rate: average(list(of_sets.values()))
             for rate, of_sets in changes_by_rate(plan, method).items()
         }
-        if all(math.isnan(mean) for mean in means.values()):
+        if all(math.isnan(one.mean) for one in means.values()):
             continue
-        rows.append([method.title, *map(percent, means.values())])
+        rows.append([method.title, *map(with_spread, means.values())])
         if key in PAPER_BY_RATE:
             theirs = [PAPER_BY_RATE[key].get(rate, math.nan) for rate in means]
             rows.append([f"{method.title}, paper", *map(percent, theirs)])
@@ -88,18 +89,14 @@ def _parts(plan: Plan) -> list[Part]:
         return []
     changes = {key: changes_by_rate(plan, method) for key, method in METHODS.items()}
     mean = {
-        key: {
-            rate: Change(average(list(of_sets.values())), 0.0, math.nan)
-            for rate, of_sets in by_rate.items()
-            if of_sets
-        }
+        key: {rate: average(list(of_sets.values())) for rate, of_sets in by_rate.items() if of_sets}
         for key, by_rate in changes.items()
     }
     parts: list[Part] = [
         Text(_TEXT),
         Table(["", *(f"{rate:g}" for rate in plan.size.rates)], rows),
         _picture(_records(mean), "mean over the sets"),
-        Text("Each set by itself, with bands of a standard deviation over the seeds:"),
+        Text("Each set by itself; bands are a standard deviation over the seeds:"),
     ]
     for name in plan.sets:
         of_set = {

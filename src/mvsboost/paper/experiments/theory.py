@@ -9,7 +9,8 @@ import numpy as np
 from mvsboost.paper.plan import Cell, Experiment, Plan
 from mvsboost.paper.sets import SETS
 from mvsboost.paper.theory import SAMPLERS
-from mvsboost.report import Part, Table, Text
+from mvsboost.plots import plot_prediction, to_png
+from mvsboost.report import Part, Picture, Table, Text
 
 __all__ = ["THEORY"]
 
@@ -26,6 +27,7 @@ _TEXT = (
     "after some iterations; the root, and the nodes of depth 3 of a tree that all rows grow. "
     "Means over the sets."
 )
+_FIGURE = "Deviations as measured (solid) and by Theorem 1 (dashed), on a logarithmic scale:"
 
 
 def _cell(plan: Plan, name: str, iteration: int, depth: int) -> Cell:
@@ -51,7 +53,7 @@ def _cells(plan: Plan) -> Iterator[Cell]:
 
 
 def _parts(plan: Plan) -> list[Part]:
-    rows = []
+    rows, records = [], []
     for depth in _DEPTHS:
         for iteration in _ITERATIONS[plan.size.effort]:
             known = [plan.store.get(_cell(plan, name, iteration, depth)) for name in plan.sets]
@@ -65,11 +67,24 @@ def _parts(plan: Plan) -> list[Part]:
                 )
                 where = "root" if depth == 0 else f"depth {depth}"
                 picked = f"{hits:.0%} ({exact:.0%})"
+                records.append(
+                    {
+                        "panel": where,
+                        "line": sampler,
+                        "x": iteration,
+                        "measured": measured,
+                        "predicted": predicted,
+                    }
+                )
                 rows.append(
                     [where, iteration, sampler, f"{measured:.3f}", f"{predicted:.3f}", picked]
                 )
     header = ["node", "iteration", "sampler", "deviation", "Theorem 1", "best split found"]
-    return [Text(_TEXT), Table(header, rows)] if rows else []
+    if not rows:
+        return []
+    description = "Deviation of split scores by iteration, measured and by Theorem 1"
+    picture = Picture(to_png(plot_prediction(records, "iteration", "deviation")), description)
+    return [Text(_TEXT), Table(header, rows), Text(_FIGURE), picture]
 
 
 THEORY = Experiment("Theory", _cells, _parts)
