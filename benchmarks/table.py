@@ -21,13 +21,14 @@ def as_markdown(results: dict[str, Any]) -> str:
     for name, case in cases.items():
         if "quality" in case:
             parts.append(_quality(name, case["quality"]))
-        for measure, unit in (
-            ("binning", "seconds"),
-            ("prediction", "rows a second"),
-            ("memory", "MiB above the input"),
+        for measure, unit, digits in (
+            ("auc", "test AUC after 100 iterations", 5),
+            ("binning", "seconds", 2),
+            ("prediction", "rows a second", 0),
+            ("memory", "MiB above the input", 0),
         ):
             if measure in case:
-                parts.append(_plain(f"{name}: {measure}", case[measure], unit))
+                parts.append(_plain(f"{name}: {measure}", case[measure], unit, digits))
     if "growth" in results:
         parts.append(_growth(results["growth"]))
     return "\n\n".join(parts) + "\n"
@@ -77,8 +78,9 @@ def _quality(name: str, quality: dict[str, Any]) -> str:
     return title + rows_of(["", "time", "times faster"], rows)
 
 
-def _plain(title: str, values: dict[str, float], unit: str) -> str:
-    return f"## {title}\n\n" + rows_of(["", unit], [[k, f"{v:,.2f}"] for k, v in values.items()])
+def _plain(title: str, values: dict[str, float], unit: str, digits: int) -> str:
+    rows = [[name, f"{value:,.{digits}f}"] for name, value in values.items()]
+    return f"## {title}\n\n" + rows_of(["", unit], rows)
 
 
 def _growth(growth: dict[str, Any]) -> str:
