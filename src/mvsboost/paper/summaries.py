@@ -66,7 +66,7 @@ def change(
 
 
 def average(changes: Sequence[Change]) -> Change:
-    """The mean over sets and its deviation, which are independent of each other's; NaN of none.
+    """The mean over sets, and its deviation if theirs are independent; NaN of none.
 
     Examples
     --------

@@ -66,6 +66,7 @@ def grow_nodes(
     leaves = _most_leaves(request, len(rows.words))
     last = 0 if everything is None else 1
     sizes = n_bins[request.features] + 1
+    # a tree comes back to its rows, so fewer of them are worth a thread than in a single pass
     n_threads = threads.worth(max(len(sample.words) * len(sizes) // 2, 2 * len(rows.words)))
     look = min(request.second_look, len(sizes)) * last
     features = _features(request, n_bins, unusual)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from mvsboost.backends.cpu.threads import available_cores
-from mvsboost.paper.experiments.learning_time import fold_cells, race_of, time_table
+from mvsboost.paper.experiments.learning_time import fold_cells, race_of, races_run, time_table
 from mvsboost.paper.plan import METHODS, NO_SAMPLING, Cell, Experiment, Plan
 from mvsboost.paper.sets import LARGE_SETS, SETS
 from mvsboost.paper.summaries import change_of, percent
@@ -21,7 +21,6 @@ __all__ = ["LARGE"]
 _METHODS = ("sgb", "goss", "mvs", "all leaves", "second look")
 _QUICK = ("small synthetic",)
 _PACES = (0.5, 0.2, 0.0)
-_SEEDS = (1, 1, 3)
 _RATES = ((0.1,), (0.02, 0.05, 0.1, 0.2, 0.4, 0.8), (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8))
 
 PAPER_LARGE = (
@@ -52,7 +51,6 @@ def _large(plan: Plan) -> Plan:
     size = replace(
         plan.size,
         pace=_PACES[effort],
-        seeds=_SEEDS[effort],
         folds=1,
         small_folds=1,
         rates=_RATES[effort],
@@ -64,27 +62,18 @@ def _large(plan: Plan) -> Plan:
     return replace(plan, size=size, sets=sets)
 
 
-def _race(plan: Plan, name: str) -> Cell | None:
-    return race_of(plan, name, _METHODS, threads=available_cores())
-
-
 def _cells(plan: Plan) -> Iterator[Cell]:
     large = _large(plan)
     for name in large.sets:
         yield from fold_cells(large, name, _METHODS)
-        race = _race(large, name)
+        race = race_of(large, name, _METHODS, threads=available_cores())
         if race is not None:
             yield race
 
 
 def _parts(plan: Plan) -> list[Part]:
     large = _large(plan)
-    races = {}
-    for name in large.sets:
-        race = _race(large, name)
-        result = None if race is None else plan.store.get(race)
-        if result is not None:
-            races[name] = result
+    races = races_run(large, _METHODS, threads=available_cores())
     if not races:
         return []
 

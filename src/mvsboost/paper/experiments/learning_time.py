@@ -16,7 +16,7 @@ from mvsboost.paper.sets import SETS
 from mvsboost.paper.summaries import change_of, percent
 from mvsboost.report import Part, Table, Text
 
-__all__ = ["LEARNING_TIME", "PAPER_TIME", "fold_cells", "race_of", "smallest_rate", "time_table"]
+__all__ = ["LEARNING_TIME", "PAPER_TIME", "fold_cells", "race_of", "races_run", "time_table"]
 
 PAPER_TIME = {"sgb": -20.7, "goss": -20.4, "mvs": -27.7}
 """Change of the learning time in the paper, in %, mean over its sets."""
@@ -70,6 +70,13 @@ def race_of(plan: Plan, name: str, keys: Sequence[str], **more: Any) -> Cell | N
         contenders[key] = {**plan.cell(name, chosen.setting, 0), **more}
     rounds = _ROUNDS[plan.size.effort]
     return {"kind": "race", "alone": True, "contenders": contenders, "rounds": rounds}
+
+
+def races_run(plan: Plan, keys: Sequence[str], **more: Any) -> dict[str, dict[str, Any]]:
+    """Results of the races of a plan's sets, as far as they are known."""
+    races = {name: race_of(plan, name, keys, **more) for name in plan.sets}
+    results = {name: plan.store.get(race) for name, race in races.items() if race is not None}
+    return {name: result for name, result in results.items() if result is not None}
 
 
 def fold_cells(plan: Plan, name: str, keys: Sequence[str]) -> Iterator[Cell]:
@@ -132,12 +139,7 @@ def _cells(plan: Plan) -> Iterator[Cell]:
 
 
 def _parts(plan: Plan) -> list[Part]:
-    races = {}
-    for name in plan.sets:
-        race = race_of(plan, name, _METHODS)
-        result = None if race is None else plan.store.get(race)
-        if result is not None:
-            races[name] = result
+    races = races_run(plan, _METHODS)
     if not races:
         return []
 
