@@ -37,10 +37,16 @@ def mvs_scores(g: Any, h: Any, start: int, stop: int, lam: float, out: Any, bits
     for block in range(start, stop, _BLOCK):
         n = min(_BLOCK, stop - block)
         part, part_bits = out[block : block + n], bits[block : block + n]
-        _add_squares(g, block, n, gradients)
-        _add_squares(h, block, n, hessians)
-        for i in range(n):
-            part[i] = np.sqrt(gradients[i] + lam * hessians[i])
+        if g.shape[0] == 1:  # without sums that are written and read again
+            row_g, row_h = g[0, block : block + n], h[0, block : block + n]
+            for i in range(n):
+                x, y = np.float64(row_g[i]), np.float64(row_h[i])
+                part[i] = np.sqrt(x * x + lam * (y * y))
+        else:
+            _add_squares(g, block, n, gradients)
+            _add_squares(h, block, n, hessians)
+            for i in range(n):
+                part[i] = np.sqrt(gradients[i] + lam * hessians[i])
         for i in range(n):
             largest = max(largest, part_bits[i])
     return largest
@@ -176,18 +182,28 @@ def pack_rows(
     count_bits: int,
     words: Any,
 ) -> Any:
-    """Quantise weighted gradients, a word a row, and add up their pairs; see `fixedpoint`."""
+    """Quantise weighted gradients, a word a row, and add up their pairs; see `fixedpoint`.
+
+    Rows lie apart, so that they are gathered first: what is left to do vectorises.
+    """
+    gradients, hessians, uniform = _reals(), _reals(), _reals()
     first = second = np.int64(0)
-    for j in range(rows.shape[0]):
-        i = np.int64(rows[j])
-        u = uniform_scalar(key, np.uint64(offset + i))
-        w = weights[j]
-        gradient = _round(w * np.float64(g[i]) * scales[0], u)
-        hessian = _round(w * np.float64(h[i]) * scales[1], u)
-        weight = _round(w * scales[2], u)
-        words[j] = (gradient << HALF) + (hessian << QUARTER) + weight
-        first += (gradient << count_bits) + 1
-        second += (hessian << HALF) + weight
+    for block in range(0, rows.shape[0], _BLOCK):
+        part, w = rows[block : block + _BLOCK], weights[block : block + _BLOCK]
+        out = words[block : block + _BLOCK]
+        for j in range(part.shape[0]):
+            i = np.uint64(part[j])
+            gradients[j], hessians[j] = np.float64(g[i]), np.float64(h[i])
+        for j in range(part.shape[0]):
+            uniform[j] = uniform_scalar(key, np.uint64(offset) + np.uint64(part[j]))
+        for j in range(part.shape[0]):
+            u = uniform[j]
+            gradient = _round(w[j] * gradients[j] * scales[0], u)
+            hessian = _round(w[j] * hessians[j] * scales[1], u)
+            weight = _round(w[j] * scales[2], u)
+            out[j] = (gradient << HALF) + (hessian << QUARTER) + weight
+            first += (gradient << count_bits) + 1
+            second += (hessian << HALF) + weight
     return first, second
 
 
