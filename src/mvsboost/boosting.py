@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -196,6 +197,11 @@ class _Run:
             callback.begin(run.progress(first - 1))
         return run
 
+    @cached_property
+    def _trusting_params(self) -> TreeParams:
+        """For leaves whose values need no floor on how many of their rows were drawn."""
+        return replace(self.config.tree, min_sampled=1)
+
     # --- the lines of the loop ------------------------------------------------------------------
 
     def compute_gradients(self) -> GradientRange:
@@ -228,7 +234,7 @@ class _Run:
                 self.backend.n_rows, gradients.max_gradient, gradients.max_hessian, 1.0
             )
         if drawn.n_certain == drawn.n_rows or self.config.leaf_values == "all":
-            params = replace(params, min_sampled=1)
+            params = self._trusting_params
         key = stream_key(self.config.seed, iteration, Purpose.ROUNDING, output)
         self.backend.begin_tree(output, key, packing, exact)
         features = _choose_features(self.table.n_features, self.config, iteration)

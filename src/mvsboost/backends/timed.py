@@ -20,6 +20,7 @@ class TimedBackend:
 
     def __init__(self, backend: Backend) -> None:
         self.seconds: dict[str, float] = defaultdict(float)
+        self.n_rows, self.n_outputs = backend.n_rows, backend.n_outputs
         self._backend = backend
 
     def __getattr__(self, name: str) -> Any:

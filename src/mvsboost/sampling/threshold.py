@@ -216,23 +216,25 @@ class _Search:
     def newton(self, start: float | None) -> float | None:
         """µ; 0 where all positive scores are certain; None where the unit is too coarse."""
         cut = self._first_cut(start)
-        root: Fraction | None = None
+        # fractions by hand, which are ten times as fast: a root is above / below
+        target, unit = self.target.as_integer_ratio()
+        above = below = 0
         while True:
             small, large, zeros = self._below(cut)
-            if self.n_rows - zeros <= self.target:
+            if unit * (self.n_rows - zeros) <= target:
                 return 0.0
-            room = self.target - large
-            if room == 0 and small == 0 and root is not None:
+            room = target - unit * large
+            if room == 0 and small == 0 and below > 0:
                 # all that is not certain rounds to nothing: the last step was the root
-                return float(root) / self.scale if root >= _RESOLUTION else None
+                return above / below / self.scale if above >= _RESOLUTION * below else None
             if room <= 0:
                 cut = self.top
                 continue
-            root = small / room
-            following = min(math.ceil(root), self.top)
+            above, below = unit * small, room
+            following = min(-(-above // below), self.top)
             if small == 0 or following == cut:
                 enough = small >= _RESOLUTION * (self.n_rows - zeros - large)
-                return float(root) / self.scale if enough else None
+                return above / below / self.scale if enough else None
             cut = following
 
     def _first_cut(self, start: float | None) -> int:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mvsboost.backends.cpu import apply, gradients, histogram, losses, partition, sampling
 from mvsboost.backends.cpu.arena import Arena
 from mvsboost.backends.cpu.compilation import jit_enabled
-from mvsboost.backends.cpu.growing import Members, Source, grow_nodes
+from mvsboost.backends.cpu.growing import Members, Source, TreeGrower
 from mvsboost.backends.cpu.threads import Threads
 from mvsboost.backends.cpu.unusual import RowLists, Unusual, list_unusual, some_lists
 from mvsboost.backends.protocol import (
@@ -297,6 +297,10 @@ class CPUBackend:
         """All rows as lists of what is unusual in them, if that is short."""
         return list_unusual(self.rows.bins, self.rows.n_bins, self._threads)
 
+    @cached_property
+    def _grower(self) -> TreeGrower:
+        return TreeGrower(self.rows.n_bins, self._unusual, self._threads, self._arena)
+
     def _source(self) -> Source:
         """Bins of the drawn rows, for growing a tree: as lists where these are short."""
         ids = np.empty(0, ROW) if self._everybody else self._drawn
@@ -380,16 +384,7 @@ class CPUBackend:
             return None
         sample = self._members[RowSet.SAMPLE]
         everything = self._members[RowSet.ALL] if request.everything is not None else None
-        nodes, leaf = grow_nodes(
-            request,
-            sample,
-            everything,
-            self._source(),
-            self.rows.n_bins,
-            self._unusual,
-            self._threads,
-            self._arena,
-        )
+        nodes, leaf = self._grower.grow(request, sample, everything, self._source())
         if leaf is not None:
             self._leaves = _Leaves(nodes.feature, leaf, np.arange(len(nodes.feature)))
         return nodes

@@ -17,6 +17,8 @@ from mvsboost.backends.protocol import GrownNodes, TreeRequest, feature_offsets
 from mvsboost.dtypes import BIN, NODE, PACKED, ROW
 from mvsboost.fixedpoint import Packing
 
+_ANY_DEPTH = np.iinfo(np.int64).max
+
 
 class Members:
     """Rows that take part in a tree: packed words and their sum, and the ranges of nodes."""
@@ -47,60 +49,88 @@ class Source(NamedTuple):
     lists: RowLists = NO_LISTS
 
 
-def grow_nodes(
-    request: TreeRequest,
-    sample: Members,
-    everything: Members | None,
-    source: Source,
-    n_bins: NDArray[np.int64],
-    unusual: Unusual | None,
-    threads: Threads,
-    arena: Arena,
-) -> tuple[GrownNodes, NDArray[Any] | None]:
-    """Grow a tree with up to as many threads as its rows are worth.
+class TreeGrower:
+    """Grows whole trees, and keeps what a tree has in common with the next.
 
-    `source` has the bins of the sample, as lists that mean what `unusual` says, if there is
-    one. A second look knows the leaf of every row in the end, which is returned as well.
+    Parameters
+    ----------
+    n_bins : int64 array
+        Regular bins of each feature.
+    unusual : Unusual or None
+        What the lists of a `Source` mean, where it has lists.
+    threads : Threads
+    arena : Arena
     """
-    rows = everything or sample
-    leaves = _most_leaves(request, len(rows.words))
-    last = 0 if everything is None else 1
-    sizes = n_bins[request.features] + 1
-    # a tree comes back to its rows, so fewer of them are worth a thread than in a single pass
-    n_threads = threads.worth(max(len(sample.words) * len(sizes) // 2, 2 * len(rows.words)))
-    look = min(request.second_look, len(sizes)) * last
-    features = _features(request, n_bins, unusual)
-    largest = np.sort(sizes)[::-1][:look]
-    rooms = (
-        _Room(arena, "sample", sizes, int(features.places[-1]), leaves, n_threads),
-        _Room(arena, "all", largest, int(largest.sum()) + SPREAD * look, 1, n_threads),
-    )
-    root = np.concatenate([sample.total, rows.total if last else np.zeros(2, PACKED)])
-    nodes = [grow.make_nodes(leaves, look, root) for _ in range(n_threads)]
-    counter = np.zeros(1, np.int64)
-    leaf = arena.take("leaf", (len(rows.words),), number_dtype(2 * leaves - 1)) if last else None
-    shape = grow.Shape(
-        leaves,
-        np.iinfo(np.int64).max if request.max_depth is None else request.max_depth,
-        request.max_leaves is not None,
-        last,
-        request.min_gain,
-    )
 
-    def one(thread: int) -> int:
-        team = grow.Team(thread, n_threads, counter)
-        first = second = rooms[0].look(sample, source, request.sample, team, features)
-        if everything is not None and request.everything is not None:
-            chosen, all_rows = _no_features(look), Source(source.columns)
-            second = rooms[1].look(everything, all_rows, request.everything, team, chosen)
-        looks = first, second
-        n: int = grow.grow(team, looks, shape, _limits(request), nodes[thread])
-        if leaf is not None:
-            grow.mark_leaves(looks[1].order, nodes[thread].integers, n, leaf)
-        return n
+    def __init__(
+        self, n_bins: NDArray[np.int64], unusual: Unusual | None, threads: Threads, arena: Arena
+    ) -> None:
+        self._n_bins = n_bins
+        self._unusual = unusual
+        self._threads = threads
+        self._arena = arena
+        self._kept: tuple[Any, _Features, tuple[_Room, _Room]] | None = None
 
-    n = threads.together(one, n_threads)[0]
-    return _as_result(nodes[0], n, everything is not None), leaf
+    def grow(
+        self, request: TreeRequest, sample: Members, everything: Members | None, source: Source
+    ) -> tuple[GrownNodes, NDArray[Any] | None]:
+        """Grow a tree with up to as many threads as its rows are worth.
+
+        `source` has the bins of the sample. A second look knows the leaf of every row in the
+        end, which is returned as well.
+        """
+        rows, n_features = everything or sample, len(request.features)
+        leaves = _most_leaves(request, len(rows.words))
+        last = 0 if everything is None else 1
+        # a tree comes back to its rows, so fewer of them are worth a thread than in a single pass
+        work = max(len(sample.words) * n_features // 2, 2 * len(rows.words))
+        n_threads, look = self._threads.worth(work), min(request.second_look, n_features) * last
+        features, rooms = self._prepare(request, leaves, look, n_threads)
+        root = np.concatenate([sample.total, rows.total if last else np.zeros(2, PACKED)])
+        nodes = [grow.make_nodes(leaves, look, root) for _ in range(n_threads)]
+        counter, limits = np.zeros(1, np.int64), _limits(request)
+        leaf = None
+        if last:
+            leaf = self._arena.take("leaf", (len(rows.words),), number_dtype(2 * leaves - 1))
+        shape = grow.Shape(
+            leaves,
+            _ANY_DEPTH if request.max_depth is None else request.max_depth,
+            request.max_leaves is not None,
+            last,
+            request.min_gain,
+        )
+
+        def one(thread: int) -> int:
+            team = grow.Team(thread, n_threads, counter)
+            first = second = rooms[0].look(sample, source, request.sample, team, features)
+            if everything is not None and request.everything is not None:
+                chosen, all_rows = _no_features(look), Source(source.columns)
+                second = rooms[1].look(everything, all_rows, request.everything, team, chosen)
+            looks = first, second
+            n: int = grow.grow(team, looks, shape, limits.copy(), nodes[thread])
+            if leaf is not None:
+                grow.mark_leaves(looks[1].order, nodes[thread].integers, n, leaf)
+            return n
+
+        n = self._threads.together(one, n_threads)[0]
+        return _as_result(nodes[0], n, everything is not None), leaf
+
+    def _prepare(
+        self, request: TreeRequest, leaves: int, look: int, n_threads: int
+    ) -> tuple[_Features, tuple[_Room, _Room]]:
+        """The features of the sample, and room for both looks."""
+        arrays = request.features, request.categorical, request.monotone
+        key = *(array.tobytes() for array in arrays), leaves, look, n_threads
+        if self._kept is None or self._kept[0] != key:
+            features = _features(request, self._n_bins, self._unusual)
+            sizes, arena = self._n_bins[request.features] + 1, self._arena
+            largest = np.sort(sizes)[::-1][:look]
+            rooms = (
+                _Room(arena, "sample", sizes, int(features.places[-1]), leaves, n_threads),
+                _Room(arena, "all", largest, int(largest.sum()) + SPREAD * look, 1, n_threads),
+            )
+            self._kept = key, features, rooms
+        return self._kept[1:]
 
 
 class _Room:

@@ -178,24 +178,26 @@ def _best_splits(
         n = n_bins - 2 + n_sides
         if categorical[f]:
             n = _sort_categories(part, n_bins, total, units, bits, order)
-        best, threshold, chosen = _NEVER, np.int64(0), np.int64(0)
+        best, place, threshold, chosen = _NEVER, np.int64(0), np.int64(0), np.int64(0)
         for side in range(n_sides):
             first, second = sums[side, 0], sums[side, 1]
-            p0 = p1 = np.int64(0)
+            p0 = p1 = low = high = np.int64(0)
             if categorical[f]:
                 for t in range(n):
                     c = order[n - 1 - t] if side == 1 else order[t]
                     p0 += part[c, 0]
                     p1 += part[c, 1]
                     first[t], second[t] = p0, p1
+                high = np.int64(n)
             else:
                 if side == 1:
                     p0, p1 = missing0, missing1
                 for t in range(n):
                     p0 += part[t, 0]
                     p1 += part[t, 1]
-                    first[t], second[t] = p0, p1
-            low, high = np.int64(0), np.int64(n)
+                    # a bin without rows is written over: a cut behind it is the one before it
+                    first[high], second[high], order[high] = p0, p1, t
+                    high += np.int64(1) if part[t, 0] != 0 or t == 0 else np.int64(0)
             while low < high and second[low] & _LOW < least:
                 low += 1
             while low < high and second[high - 1] & _LOW > most:
@@ -208,10 +210,11 @@ def _best_splits(
             if largest > best:
                 while of_side[where] != largest:
                     where += 1
-                best, threshold, chosen = largest, low + where, np.int64(side)
+                best, place, chosen = largest, low + where, np.int64(side)
+                threshold = place if categorical[f] else order[place]
         if n_sides == 1 and best > _NEVER:
             # a missing value not seen here follows the larger side
-            left = sums[0, 1, threshold] & _LOW
+            left = sums[0, 1, place] & _LOW
             chosen = np.int64(2 * left >= (total[1] & _LOW))
         gains[f] = np.int64(_swap_order(best)).view(np.float64)
         if categorical[f]:

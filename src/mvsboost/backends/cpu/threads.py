@@ -50,6 +50,8 @@ class Threads:
 
     def run(self, function: Callable[[int, int], T], n_rows: int) -> list[T]:
         """Results of function(start, stop) for all slices, in their order."""
+        if self.worth(n_rows) == 1:
+            return [function(0, n_rows)]
         slices = self.slices(n_rows)
         return self.together(lambda piece: function(*slices[piece]), len(slices))
 
