@@ -78,11 +78,11 @@ def test_nothing_is_shown_before_there_are_results(tmp_path):
 
 def test_quality_takes_the_setting_that_is_best_on_folds(filled):
     quality, chosen = _tables("quality", filled("quality"))
-    assert _row(quality, "no sampling, 1 − AUC") == ["0.1000", ""]
+    assert _row(quality, "no sampling, 1 − AUC") == ["0.1000", "", ""]
     assert _row(quality, "MVS")[1] == "+0.00 ± 0.01%"
     assert _row(quality, "MVS, second look")[1] == "-5.00 ± 0.01%"
     assert _row(quality, "MVS, all of these tuned")[1] == "-5.00 ± 0.01%"
-    assert _row(quality, "SGB, paper") == ["+0.81%", "+0.81%"]
+    assert _row(quality, "SGB, paper") == ["+0.81%", "", "+0.81%"]
     assert _row(chosen, "SGB") == ["rate 0.3"]
     assert _row(chosen, "MVS, second look") == ["rate 0.3, λ leaf, K 4"]
 

@@ -8,7 +8,7 @@ come up once these are done, so a run asks again until nothing is missing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -224,6 +224,11 @@ class Plan:
     sets: Sequence[str]
     store: Store
     folder: Path | None = None
+
+    @property
+    def published(self) -> Plan:
+        """The same with the paper's own sets alone, without those that stand in for others."""
+        return replace(self, sets=[name for name in self.sets if not SETS[name].stands_in])
 
     def cell(
         self,

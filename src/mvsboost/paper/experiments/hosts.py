@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from mvsboost.paper.experiments.quality import cells_at_best, quality_rows
+from mvsboost.paper.experiments.quality import cells_at_best, quality_table
 from mvsboost.paper.experiments.rates import cells_by_rate, rate_rows
 from mvsboost.paper.hosts import OWN
 from mvsboost.paper.plan import (
@@ -26,7 +26,6 @@ from mvsboost.paper.plan import (
     setting,
     sgb,
 )
-from mvsboost.paper.sets import SETS
 from mvsboost.report import Part, Table, Text
 
 __all__ = ["HOSTS"]
@@ -82,13 +81,12 @@ def _cells(plan: Plan) -> Iterator[Cell]:
 
 def _parts(plan: Plan) -> list[Part]:
     smaller = _smaller(plan)
-    quality, rates = quality_rows(smaller, _METHODS), rate_rows(smaller, _METHODS)
-    if not quality:
+    quality, rates = quality_table(smaller, _METHODS), rate_rows(smaller, _METHODS)
+    if not quality.rows:
         return []
-    titles = [SETS[name].title for name in plan.sets]
     return [
         Text(_TEXT),
-        Table(["", *titles, "mean"], quality),
+        quality,
         Text("By rate, mean over the sets:"),
         Table(["", *(f"{rate:g}" for rate in smaller.size.rates)], rates),
     ]

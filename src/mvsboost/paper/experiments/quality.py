@@ -11,7 +11,7 @@ from mvsboost.paper.sets import SETS
 from mvsboost.paper.summaries import Change, average, change, percent, with_spread
 from mvsboost.report import Part, Table, Text
 
-__all__ = ["PAPER_QUALITY", "QUALITY", "cells_at_best", "quality_rows"]
+__all__ = ["PAPER_QUALITY", "QUALITY", "cells_at_best", "quality_table"]
 
 _ORDER = ("internet", "adult", "amazon", "upselling", "kick", "churn", "click")
 PAPER_QUALITY: dict[str, dict[str, float]] = {
@@ -29,7 +29,8 @@ _TEXT = (
     "Change of 1 − AUC on the test part against no sampling, mean and standard deviation over "
     "seeds, at the rate and setting that folds of the training part found best. A star marks "
     "changes that a paired t-test over the seeds gives a probability under 5% to be chance. "
-    "The paper's mean is over the sets that are here."
+    "The last column is the mean without the sets that stand in for others; the paper's is over "
+    "the same sets."
 )
 
 
@@ -41,9 +42,9 @@ def cells_at_best(plan: Plan, methods: Mapping[str, Method]) -> Iterator[Cell]:
             yield from plan.tuned(name, method)
 
 
-def quality_rows(plan: Plan, methods: Mapping[str, Method]) -> list[list[str]]:
+def quality_table(plan: Plan, methods: Mapping[str, Method]) -> Table:
     """A row for each method that has results, and the paper's under those that it has."""
-    rows = []
+    rows, published = [], plan.published.sets
     for key, method in methods.items():
         found: dict[str, tuple[Change, Setting]] = {}
         for name in plan.sets:
@@ -53,14 +54,16 @@ def quality_rows(plan: Plan, methods: Mapping[str, Method]) -> list[list[str]]:
         if not found:
             continue
         cells = [with_spread(found[s][0]) if s in found else "" for s in plan.sets]
-        rows.append([method.title, *cells, with_spread(average([c for c, _ in found.values()]))])
+        of_paper = average([found[s][0] for s in published if s in found])
+        mean = average([one for one, _ in found.values()])
+        rows.append([method.title, *cells, with_spread(mean), with_spread(of_paper)])
         paper = PAPER_QUALITY.get(key)
         if paper:
             theirs = [paper[s] for s in plan.sets if s in paper]
-            mean = sum(theirs) / len(theirs) if theirs else math.nan
+            theirs_mean = sum(theirs) / len(theirs) if theirs else math.nan
             cells = [percent(paper[s]) if s in paper else "" for s in plan.sets]
-            rows.append([f"{method.title}, paper", *cells, percent(mean)])
-    return rows
+            rows.append([f"{method.title}, paper", *cells, "", percent(theirs_mean)])
+    return Table(["", *(SETS[name].title for name in plan.sets), "mean", "no stand-ins"], rows)
 
 
 def _chosen_rows(plan: Plan) -> list[list[str]]:
@@ -94,17 +97,16 @@ def _short(chosen: Setting | None) -> str:
 
 
 def _parts(plan: Plan) -> list[Part]:
-    rows = quality_rows(plan, METHODS)
-    if not rows:
+    table = quality_table(plan, METHODS)
+    if not table.rows:
         return []
-    titles = [SETS[name].title for name in plan.sets]
     baselines: list[str] = []
     for name in plan.sets:
         error = plan.mean_error(plan.judged(name, METHODS["mvs"], NO_SAMPLING))
         baselines.append("" if error is None else f"{error:.4f}")
-    table = Table(["", *titles, "mean"], [["no sampling, 1 − AUC", *baselines, ""], *rows])
-    chosen = Table(["", *titles], _chosen_rows(plan))
-    return [Text(_TEXT), table, Text("What folds chose:"), chosen]
+    rows = [["no sampling, 1 − AUC", *baselines, "", ""], *table.rows]
+    chosen = Table(table.header[:-2], _chosen_rows(plan))
+    return [Text(_TEXT), Table(table.header, rows), Text("What folds chose:"), chosen]
 
 
 QUALITY = Experiment("Quality at the best rate", partial(cells_at_best, methods=METHODS), _parts)

@@ -92,9 +92,12 @@ def _parts(plan: Plan) -> list[Part]:
         key: {rate: average(list(of_sets.values())) for rate, of_sets in by_rate.items() if of_sets}
         for key, by_rate in changes.items()
     }
-    parts: list[Part] = [
-        Text(_TEXT),
-        Table(["", *(f"{rate:g}" for rate in plan.size.rates)], rows),
+    header = ["", *(f"{rate:g}" for rate in plan.size.rates)]
+    parts: list[Part] = [Text(_TEXT), Table(header, rows)]
+    if len(plan.published.sets) < len(plan.sets):
+        of_paper = Table(header, rate_rows(plan.published, METHODS))
+        parts += [Text("The same without the sets that stand in for others:"), of_paper]
+    parts += [
         _picture(_records(mean), "mean over the sets"),
         Text("Each set by itself; bands are a standard deviation over the seeds:"),
     ]
