@@ -444,7 +444,8 @@ def grow(team: Any, looks: Any, shape: Any, limits: Any, nodes: Any) -> Any:
                 child = small if step == 0 else _ONE - small
                 taken_from = nodes.integers[first + small, SLOT] if step == 1 else -_ONE
                 on, own_limits = go[child], limits[number]
-                _search(team, look, nodes, first, child, taken_from, on, number, own_limits)
+                if on or step == 0:  # nobody asks for the histogram of a larger leaf
+                    _search(team, look, nodes, first, child, taken_from, on, number, own_limits)
             meet(team.counter, team.n_threads, meeting + 2)
             meeting += 2
             for which in range(n_searched):
