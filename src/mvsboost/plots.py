@@ -7,7 +7,7 @@ is set and no figure stays open. Matplotlib is imported when the first figure is
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -75,12 +75,28 @@ def plot_error_by_rate(records: Iterable[Mapping[str, Any]], title: str = "") ->
     rates = sorted({point[0] for points in lines.values() for point in points})
     axes.set_title(title)
     axes.set_xscale("log")
-    axes.set_xticks(rates, [f"{rate:g}" for rate in rates])
+    axes.set_xticks(rates, _tick_labels(rates))
     axes.set_xticks([], minor=True)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:+g}%" if value else "0%")
     _label(axes, "sample rate", "test error (1 − AUC) against no sampling")
     axes.legend(frameon=False)
     return figure
+
+
+def _tick_labels(rates: Sequence[float]) -> list[str]:
+    """The rates; empty where a label would run into the one before it, on a logarithmic axis.
+
+    Examples
+    --------
+    >>> _tick_labels([0.3, 0.35, 0.4])
+    ['0.3', '0.35', '']
+    """
+    labels, last = [], 0.0
+    for rate in rates:
+        far = rate > 1.15 * last
+        labels.append(f"{rate:g}" if far else "")
+        last = rate if far else last
+    return labels
 
 
 def plot_prediction(records: Iterable[Mapping[str, Any]], x: str, y: str) -> Figure:
