@@ -50,9 +50,9 @@ class Threads:
 
     def run(self, function: Callable[[int, int], T], n_rows: int) -> list[T]:
         """Results of function(start, stop) for all slices, in their order."""
-        if self.worth(n_rows) == 1:
-            return [function(0, n_rows)]
         slices = self.slices(n_rows)
+        if len(slices) == 1:
+            return [function(*slices[0])]
         return self.together(lambda piece: function(*slices[piece]), len(slices))
 
     def together(self, function: Callable[[int], T], n_threads: int) -> list[T]:
