@@ -22,7 +22,7 @@ from mvsboost.paper.summaries import change_of
 
 TINY = Size(
     effort=0,
-    pace=0.0,
+    pace=0.6,
     seeds=2,
     folds=1,
     small_folds=1,
@@ -177,7 +177,7 @@ def test_lightgbm_grows_trees_on_rows_that_mvs_draws(lam, tmp_path):
     ("wrong", "message"),
     [
         ({"size": "huge"}, "quick, standard, full"),
-        ({"experiments": ["quantity"]}, "preparation, quality, rates, time, large"),
+        ({"experiments": ["quantity"]}, "preparation, quality, rates, pace, time, large"),
         ({"sets": ["iris"]}, "adult, amazon"),
         ({"jobs": 0}, ">= 1"),
     ],

@@ -62,7 +62,9 @@ def run_paper(
         plan = Plan(SIZES[size], chosen, store, folder)
         run_cells(plan, names, jobs=jobs, progress=progress)
         facts = (f"{name} {value}" for name, value in environment(*_PACKAGES).items())
-        made_by = "\n".join([command, f"seeds 0 to {plan.size.seeds - 1}", *facts])
+        often, at_best = plan.size.seeds, plan.thorough.size.seeds
+        seeds = f"seeds 0 to {often - 1}; for quality 0 to {at_best - 1}"
+        made_by = "\n".join([command, seeds, *facts])
         return write_results(plan, names, Path(out), made_by)
 
 

@@ -86,6 +86,7 @@ _TUNED_RATES = (0.6, 0.7, 0.8, 0.9)
 PAPER_RATES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5)
 _RATIOS = ((5, 1), (4, 1), (2, 1), (1, 1), (1, 2), (1, 4), (1, 5))
 N_FOLDS = 5
+N_SEEDS = 10
 
 SIZES: dict[str, Size] = {
     "quick": Size(
@@ -119,7 +120,7 @@ SIZES: dict[str, Size] = {
     "full": Size(
         effort=2,
         pace=0.0,
-        seeds=10,
+        seeds=N_SEEDS,
         folds=N_FOLDS,
         small_folds=N_FOLDS,
         rates=PAPER_RATES,
@@ -229,6 +230,14 @@ class Plan:
     def published(self) -> Plan:
         """The same with the paper's own sets alone, without those that stand in for others."""
         return replace(self, sets=[name for name in self.sets if not SETS[name].stands_in])
+
+    @property
+    def thorough(self) -> Plan:
+        """The same with the paper's folds and seeds on every set, unless the run is a quick one."""
+        if self.size.effort == 0:
+            return self
+        size = replace(self.size, seeds=N_SEEDS, folds=N_FOLDS, small_folds=N_FOLDS)
+        return replace(self, size=size)
 
     def cell(
         self,

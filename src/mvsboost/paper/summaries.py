@@ -10,7 +10,7 @@ import numpy as np
 
 from mvsboost.paper.plan import NO_SAMPLING, Method, Plan, Setting
 
-__all__ = ["Change", "average", "change", "change_of", "percent", "with_spread"]
+__all__ = ["Change", "average", "change", "change_at", "change_of", "percent", "with_spread"]
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,15 @@ def change(
 ) -> tuple[Change, Setting] | None:
     """The change on a set at the setting that folds chose, and that setting; None if unknown."""
     chosen = plan.chosen(name, method, rate)
+    found = None if chosen is None else change_at(plan, name, method, chosen)
+    return None if chosen is None or found is None else (found, chosen)
+
+
+def change_at(plan: Plan, name: str, method: Method, setting: Setting) -> Change | None:
+    """The change on the test part of a set at a setting; None while it is unknown."""
     baseline = plan.errors(plan.judged(name, method, NO_SAMPLING))
-    if chosen is None or baseline is None:
-        return None
-    errors = plan.errors(plan.judged(name, method, chosen))
-    return None if errors is None else (change_of(errors, baseline), chosen)
+    errors = plan.errors(plan.judged(name, method, setting))
+    return None if baseline is None or errors is None else change_of(errors, baseline)
 
 
 def average(changes: Sequence[Change]) -> Change:

@@ -4,6 +4,7 @@ from mvsboost.paper.experiments.ablation import ABLATION
 from mvsboost.paper.experiments.hosts import HOSTS
 from mvsboost.paper.experiments.large import LARGE
 from mvsboost.paper.experiments.learning_time import LEARNING_TIME
+from mvsboost.paper.experiments.pace import PACE
 from mvsboost.paper.experiments.preparation import PREPARATION
 from mvsboost.paper.experiments.quality import QUALITY
 from mvsboost.paper.experiments.rates import RATES
@@ -17,6 +18,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "preparation": PREPARATION,
     "quality": QUALITY,
     "rates": RATES,
+    "pace": PACE,
     "time": LEARNING_TIME,
     "large": LARGE,
     "suite": SUITE,

@@ -13,7 +13,7 @@ import numpy as np
 
 from mvsboost.paper.plan import METHODS, NO_SAMPLING, Cell, Experiment, Plan, Setting
 from mvsboost.paper.sets import SETS
-from mvsboost.paper.summaries import change_of, percent
+from mvsboost.paper.summaries import change_at, percent
 from mvsboost.report import Part, Table, Text
 
 __all__ = [
@@ -173,11 +173,10 @@ def _parts(plan: Plan) -> list[Part]:
         return []
 
     def change(name: str, key: str) -> float | None:
-        chosen, method = smallest_rate(plan, name, key), METHODS[key]
+        chosen = smallest_rate(plan, name, key)
         assert chosen is not None
-        errors = plan.errors(plan.judged(name, method, chosen.setting))
-        base = plan.errors(plan.judged(name, method, NO_SAMPLING))
-        return None if errors is None or base is None else change_of(errors, base).mean
+        found = change_at(plan, name, METHODS[key], chosen.setting)
+        return None if found is None else found.mean
 
     return [Text(_TEXT), time_table(plan, races, METHODS_TIMED, change, PAPER_TIME)]
 

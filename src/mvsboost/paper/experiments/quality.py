@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from functools import partial
 
 from mvsboost.paper.plan import METHODS, NO_SAMPLING, Cell, Experiment, Method, Plan, Setting
 from mvsboost.paper.sets import SETS
@@ -26,7 +25,7 @@ PAPER_QUALITY: dict[str, dict[str, float]] = {
 """Change of 1 − AUC in % at the best rate, by method and set."""
 
 _TEXT = (
-    "Change of 1 − AUC on the test part against no sampling, mean and standard deviation over "
+    "Change of 1 − AUC on the test part against no sampling, mean and standard deviation over {} "
     "seeds, at the rate and setting that folds of the training part found best. A star marks "
     "changes that a paired t-test over the seeds gives a probability under 5% to be chance. "
     "The last column is the mean without the sets that stand in for others; the paper's is over "
@@ -96,7 +95,12 @@ def _short(chosen: Setting | None) -> str:
     return ", ".join(words)
 
 
+def _cells(plan: Plan) -> Iterator[Cell]:
+    return cells_at_best(plan.thorough, METHODS)
+
+
 def _parts(plan: Plan) -> list[Part]:
+    plan = plan.thorough
     table = quality_table(plan, METHODS)
     if not table.rows:
         return []
@@ -106,7 +110,12 @@ def _parts(plan: Plan) -> list[Part]:
         baselines.append("" if error is None else f"{error:.4f}")
     rows = [["no sampling, 1 − AUC", *baselines, "", ""], *table.rows]
     chosen = Table(table.header[:-2], _chosen_rows(plan))
-    return [Text(_TEXT), Table(table.header, rows), Text("What folds chose:"), chosen]
+    return [
+        Text(_TEXT.format(plan.size.seeds)),
+        Table(table.header, rows),
+        Text("What folds chose:"),
+        chosen,
+    ]
 
 
-QUALITY = Experiment("Quality at the best rate", partial(cells_at_best, methods=METHODS), _parts)
+QUALITY = Experiment("Quality at the best rate", _cells, _parts)

@@ -1,0 +1,108 @@
+"""What raising the learning rates changes: sizes under full do so, to grow fewer trees.
+
+Settings that folds chose at the raised rates are judged on the test part at both.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from mvsboost.paper.experiments.quality import PAPER_QUALITY
+from mvsboost.paper.experiments.rates import PAPER_BY_RATE
+from mvsboost.paper.plan import METHODS, NO_SAMPLING, Cell, Experiment, Plan, Setting
+from mvsboost.paper.sets import SETS
+from mvsboost.paper.summaries import Change, average, change_at, percent, with_spread
+from mvsboost.report import Part, Table, Text
+
+__all__ = ["PACE"]
+
+_KEYS = ("sgb", "mvs", "tuned")
+_RATES = (0.02, 0.1, 0.25, None)
+"""None is the best."""
+
+_TEXT = (
+    "Change of 1 − AUC on the test part against no sampling, mean over the sets that do not stand "
+    "in for others, with low learning rates raised as everywhere here, and with the published "
+    "ones and as many more trees. Settings are those that folds chose at the raised ones."
+)
+
+
+def _published(plan: Plan) -> Plan:
+    return replace(plan, size=replace(plan.size, pace=0.0))
+
+
+def _tuning(plan: Plan, rate: float | None) -> Plan:
+    """The plan that chooses settings at a rate, as the experiments of the rates do."""
+    return plan.thorough if rate is None else plan
+
+
+def _chosen(plan: Plan, name: str, key: str) -> dict[float | None, Setting | None]:
+    return {rate: _tuning(plan, rate).chosen(name, METHODS[key], rate) for rate in _RATES}
+
+
+def _cells(plan: Plan) -> Iterator[Cell]:
+    if plan.size.pace == 0.0:
+        return
+    for name in plan.published.sets:
+        for key in _KEYS:
+            method = METHODS[key]
+            for rate in _RATES:
+                yield from _tuning(plan, rate).tuned(name, method, rate)
+            for setting in (NO_SAMPLING, *_chosen(plan, name, key).values()):
+                if setting is not None:
+                    yield from plan.judged(name, method, setting)
+                    yield from _published(plan).judged(name, method, setting)
+
+
+def _changes(plan: Plan, name: str, key: str) -> dict[str, list[Change]] | None:
+    """Changes by rate, at raised and at published learning rates; None while one is missing."""
+    found: dict[str, list[Change]] = {"raised": [], "published": []}
+    for setting in _chosen(plan, name, key).values():
+        for what, judge in (("raised", plan), ("published", _published(plan))):
+            one = None if setting is None else change_at(judge, name, METHODS[key], setting)
+            if one is None:
+                return None
+            found[what].append(one)
+    return found
+
+
+def _parts(plan: Plan) -> list[Part]:
+    if plan.size.pace == 0.0:
+        return []
+    header = ["", *("best" if rate is None else f"{rate:g}" for rate in _RATES)]
+    means, of_sets = [], []
+    for key in _KEYS:
+        known = {name: _changes(plan, name, key) for name in plan.published.sets}
+        by_set = {name: changes for name, changes in known.items() if changes is not None}
+        if not by_set:
+            continue
+        title = METHODS[key].title
+        for what in ("raised", "published"):
+            by_rate = zip(*(changes[what] for changes in by_set.values()), strict=True)
+            means.append([f"{title}, {what}", *(with_spread(average(one)) for one in by_rate)])
+        if key in PAPER_BY_RATE:
+            theirs = (_paper(key, rate, list(by_set)) for rate in _RATES)
+            means.append([f"{title}, paper", *map(percent, theirs)])
+        if key == "mvs":
+            of_sets = [
+                [f"{SETS[name].title}, {what}", *map(with_spread, by_rate)]
+                for name, changes in by_set.items()
+                for what, by_rate in changes.items()
+            ]
+    if not means:
+        return []
+    by_set_text = Text(f"{METHODS['mvs'].title}, set by set:")
+    return [Text(_TEXT), Table(header, means), by_set_text, Table(header, of_sets)]
+
+
+def _paper(key: str, rate: float | None, names: list[str]) -> float:
+    """The paper's mean: of its seven sets at a rate, of these at the best."""
+    if rate is not None:
+        return PAPER_BY_RATE[key][rate]
+    theirs = [PAPER_QUALITY[key][name] for name in names if name in PAPER_QUALITY[key]]
+    return sum(theirs) / len(theirs) if theirs else math.nan
+
+
+PACE = Experiment("Learning rates: raised and published", _cells, _parts)
