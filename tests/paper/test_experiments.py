@@ -175,7 +175,10 @@ def test_theory_and_ablation(filled):
 
 
 def test_hosts_are_compared_with_themselves(filled):
-    quality, rates = _tables("hosts", filled("hosts"))
+    quality, rates, of_sets = _tables("hosts", filled("hosts"))
     assert _row(quality, "LightGBM, MVS")[1] == "+0.00 ± 0.01%"
     assert _row(rates, "XGBoost, gradient_based") == ["+5.00 ± 0.01%", "+0.00 ± 0.01%"]
     assert _row(rates, "LightGBM, its GOSS, paper") == ["+8.00%", "+1.41%"]
+    titles = ["LightGBM, MVS", "mvsboost, MVS", "mvsboost, MVS, its own categories"]
+    assert [row[0] for row in of_sets.rows] == [f"Adult: {title}" for title in titles]
+    assert _row(of_sets, "Adult: mvsboost, MVS") == ["+5.00 ± 0.01%", "+0.00 ± 0.01%"]

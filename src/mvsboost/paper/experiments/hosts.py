@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from mvsboost.paper.experiments.quality import cells_at_best, quality_table
-from mvsboost.paper.experiments.rates import cells_by_rate, rate_rows
+from mvsboost.paper.experiments.rates import cells_by_rate, changes_by_rate, rate_tables
 from mvsboost.paper.hosts import OWN
 from mvsboost.paper.plan import (
     METHODS,
@@ -26,6 +26,8 @@ from mvsboost.paper.plan import (
     setting,
     sgb,
 )
+from mvsboost.paper.sets import SETS
+from mvsboost.paper.summaries import with_spread
 from mvsboost.report import Part, Table, Text
 
 __all__ = ["HOSTS"]
@@ -56,6 +58,13 @@ _TEXT = (
 )
 
 
+_OWN_CATEGORIES = replace(METHODS["mvs"], title="mvsboost, MVS, its own categories")
+_BY_SET_TEXT = (
+    "MVS set by set: LightGBM's trees against ours on the same counters, and ours on categories "
+    "as they are:"
+)
+
+
 def _smaller(plan: Plan) -> Plan:
     if plan.size.effort != 1:
         return plan
@@ -76,20 +85,31 @@ def _smaller(plan: Plan) -> Plan:
 def _cells(plan: Plan) -> Iterator[Cell]:
     smaller = _smaller(plan)
     yield from cells_at_best(smaller, _METHODS)
-    yield from cells_by_rate(smaller, _METHODS)
+    yield from cells_by_rate(smaller, {**_METHODS, "own categories": _OWN_CATEGORIES})
 
 
 def _parts(plan: Plan) -> list[Part]:
     smaller = _smaller(plan)
-    quality, rates = quality_table(smaller, _METHODS), rate_rows(smaller, _METHODS)
+    quality = quality_table(smaller, _METHODS)
     if not quality.rows:
         return []
-    return [
-        Text(_TEXT),
-        quality,
-        Text("By rate, mean over the sets:"),
-        Table(["", *(f"{rate:g}" for rate in smaller.size.rates)], rates),
-    ]
+    parts: list[Part] = [Text(_TEXT), quality]
+    parts += rate_tables(smaller, _METHODS, "By rate, mean over the sets:")
+    header = ["", *(f"{rate:g}" for rate in smaller.size.rates)]
+    return [*parts, Text(_BY_SET_TEXT), Table(header, _by_set(smaller))]
+
+
+def _by_set(plan: Plan) -> list[list[str]]:
+    """MVS in LightGBM, on counters here, and on categories here, for each set and rate."""
+    methods = (_METHODS["mvs"], _METHODS["ours"], _OWN_CATEGORIES)
+    found = [(method.title, changes_by_rate(plan, method)) for method in methods]
+    rows = []
+    for name in plan.sets:
+        for title, by_rate in found:
+            cells = [with_spread(of[name]) if name in of else "" for of in by_rate.values()]
+            if any(cells):
+                rows.append([f"{SETS[name].title}: {title}", *cells])
+    return rows
 
 
 HOSTS = Experiment("Other libraries as hosts", _cells, _parts)

@@ -13,7 +13,7 @@ from mvsboost.paper.summaries import Change, average, change, percent, with_spre
 from mvsboost.plots import plot_error_by_rate, to_png
 from mvsboost.report import Part, Picture, Table, Text
 
-__all__ = ["PAPER_BY_RATE", "RATES", "cells_by_rate", "changes_by_rate", "rate_rows"]
+__all__ = ["PAPER_BY_RATE", "RATES", "cells_by_rate", "changes_by_rate", "rate_tables"]
 
 PAPER_BY_RATE: dict[str, dict[float, float]] = {
     name: dict(zip(PAPER_RATES, values, strict=True))
@@ -52,7 +52,7 @@ def changes_by_rate(plan: Plan, method: Method) -> dict[float, dict[str, Change]
     return found
 
 
-def rate_rows(plan: Plan, methods: Mapping[str, Method]) -> list[list[str]]:
+def _rate_rows(plan: Plan, methods: Mapping[str, Method]) -> list[list[str]]:
     """A row for each method that has results, and the paper's under those that it has."""
     rows = []
     for key, method in methods.items():
@@ -67,6 +67,19 @@ def rate_rows(plan: Plan, methods: Mapping[str, Method]) -> list[list[str]]:
             theirs = [PAPER_BY_RATE[key].get(rate, math.nan) for rate in means]
             rows.append([f"{method.title}, paper", *map(percent, theirs)])
     return rows
+
+
+def rate_tables(plan: Plan, methods: Mapping[str, Method], text: str) -> list[Part]:
+    """The rows under a text, and again without the sets that stand in for others if any do."""
+    header = ["", *(f"{rate:g}" for rate in plan.size.rates)]
+    rows = _rate_rows(plan, methods)
+    if not rows:
+        return []
+    parts: list[Part] = [Text(text), Table(header, rows)]
+    if len(plan.published.sets) < len(plan.sets):
+        of_paper = Table(header, _rate_rows(plan.published, methods))
+        parts += [Text("The same without the sets that stand in for others:"), of_paper]
+    return parts
 
 
 def _records(changes: Mapping[str, Mapping[float, Change]]) -> list[dict[str, Any]]:
@@ -84,20 +97,16 @@ def _records(changes: Mapping[str, Mapping[float, Change]]) -> list[dict[str, An
 
 
 def _parts(plan: Plan) -> list[Part]:
-    rows = rate_rows(plan, METHODS)
-    if not rows:
+    tables = rate_tables(plan, METHODS, _TEXT)
+    if not tables:
         return []
     changes = {key: changes_by_rate(plan, method) for key, method in METHODS.items()}
     mean = {
         key: {rate: average(list(of_sets.values())) for rate, of_sets in by_rate.items() if of_sets}
         for key, by_rate in changes.items()
     }
-    header = ["", *(f"{rate:g}" for rate in plan.size.rates)]
-    parts: list[Part] = [Text(_TEXT), Table(header, rows)]
-    if len(plan.published.sets) < len(plan.sets):
-        of_paper = Table(header, rate_rows(plan.published, METHODS))
-        parts += [Text("The same without the sets that stand in for others:"), of_paper]
-    parts += [
+    parts = [
+        *tables,
         _picture(_records(mean), "mean over the sets"),
         Text("Each set by itself; bands are a standard deviation over the seeds:"),
     ]
