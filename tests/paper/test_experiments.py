@@ -115,7 +115,7 @@ def test_learning_rates_are_judged_raised_and_as_published(filled):
     assert _row(means, "MVS, raised") == ["+5.00 ± 0.01%"] * 3 + ["+0.00 ± 0.01%"]
     assert _row(means, "MVS, published") == ["+0.00 ± 0.01%"] * 4
     assert _row(means, "MVS, paper") == ["+13.93%", "+3.69%", "+0.14%", "-0.24%"]
-    assert _row(of_sets, "Adult, published") == _row(means, "MVS, published")
+    assert _row(of_sets, "Adult: MVS, published") == _row(means, "MVS, published")
 
 
 def test_learning_time_is_that_of_the_smallest_rate_without_loss(filled):

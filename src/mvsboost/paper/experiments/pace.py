@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from mvsboost.paper.experiments.quality import PAPER_QUALITY
-from mvsboost.paper.experiments.rates import PAPER_BY_RATE
+from mvsboost.paper.experiments.rates import PAPER_BY_RATE, WITHOUT_STAND_INS
 from mvsboost.paper.plan import METHODS, NO_SAMPLING, Cell, Experiment, Plan, Setting
 from mvsboost.paper.sets import SETS
 from mvsboost.paper.summaries import Change, average, change_at, percent, with_spread
@@ -18,14 +18,14 @@ from mvsboost.report import Part, Table, Text
 
 __all__ = ["PACE"]
 
-_KEYS = ("sgb", "mvs", "tuned")
+_KEYS = ("sgb", "mvs", "all leaves", "tuned")
 _RATES = (0.02, 0.1, 0.25, None)
 """None is the best."""
 
 _TEXT = (
-    "Change of 1 − AUC on the test part against no sampling, mean over the sets that do not stand "
-    "in for others, with low learning rates raised as everywhere here, and with the published "
-    "ones and as many more trees. Settings are those that folds chose at the raised ones."
+    "Change of 1 − AUC on the test part against no sampling, mean over the sets, with low learning "
+    "rates raised as everywhere here, and with the published ones and as many more trees. "
+    "Settings are those that folds chose at the raised ones."
 )
 
 
@@ -45,7 +45,7 @@ def _chosen(plan: Plan, name: str, key: str) -> dict[float | None, Setting | Non
 def _cells(plan: Plan) -> Iterator[Cell]:
     if plan.size.pace == 0.0:
         return
-    for name in plan.published.sets:
+    for name in plan.sets:
         for key in _KEYS:
             method = METHODS[key]
             for rate in _RATES:
@@ -71,30 +71,38 @@ def _changes(plan: Plan, name: str, key: str) -> dict[str, list[Change]] | None:
 def _parts(plan: Plan) -> list[Part]:
     if plan.size.pace == 0.0:
         return []
+    means = _means(plan)
+    if not means:
+        return []
     header = ["", *("best" if rate is None else f"{rate:g}" for rate in _RATES)]
-    means, of_sets = [], []
+    parts: list[Part] = [Text(_TEXT), Table(header, means)]
+    if len(plan.published.sets) < len(plan.sets):
+        parts += [Text(WITHOUT_STAND_INS), Table(header, _means(plan.published))]
+    of_sets = [
+        [f"{SETS[name].title}: {METHODS[key].title}, {what}", *map(with_spread, by_rate)]
+        for name in plan.sets
+        for key in _KEYS
+        for what, by_rate in (_changes(plan, name, key) or {}).items()
+    ]
+    return [*parts, Text("Set by set:"), Table(header, of_sets)]
+
+
+def _means(plan: Plan) -> list[list[str]]:
+    """Two rows for each method that has results, and the paper's under those that it has."""
+    rows = []
     for key in _KEYS:
-        known = {name: _changes(plan, name, key) for name in plan.published.sets}
+        known = {name: _changes(plan, name, key) for name in plan.sets}
         by_set = {name: changes for name, changes in known.items() if changes is not None}
         if not by_set:
             continue
         title = METHODS[key].title
         for what in ("raised", "published"):
             by_rate = zip(*(changes[what] for changes in by_set.values()), strict=True)
-            means.append([f"{title}, {what}", *(with_spread(average(one)) for one in by_rate)])
+            rows.append([f"{title}, {what}", *(with_spread(average(one)) for one in by_rate)])
         if key in PAPER_BY_RATE:
             theirs = (_paper(key, rate, list(by_set)) for rate in _RATES)
-            means.append([f"{title}, paper", *map(percent, theirs)])
-        if key == "mvs":
-            of_sets = [
-                [f"{SETS[name].title}, {what}", *map(with_spread, by_rate)]
-                for name, changes in by_set.items()
-                for what, by_rate in changes.items()
-            ]
-    if not means:
-        return []
-    by_set_text = Text(f"{METHODS['mvs'].title}, set by set:")
-    return [Text(_TEXT), Table(header, means), by_set_text, Table(header, of_sets)]
+            rows.append([f"{title}, paper", *map(percent, theirs)])
+    return rows
 
 
 def _paper(key: str, rate: float | None, names: list[str]) -> float:

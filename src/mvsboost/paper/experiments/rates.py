@@ -13,7 +13,14 @@ from mvsboost.paper.summaries import Change, average, change, percent, with_spre
 from mvsboost.plots import plot_error_by_rate, to_png
 from mvsboost.report import Part, Picture, Table, Text
 
-__all__ = ["PAPER_BY_RATE", "RATES", "cells_by_rate", "changes_by_rate", "rate_tables"]
+__all__ = [
+    "PAPER_BY_RATE",
+    "RATES",
+    "WITHOUT_STAND_INS",
+    "cells_by_rate",
+    "changes_by_rate",
+    "rate_tables",
+]
 
 PAPER_BY_RATE: dict[str, dict[float, float]] = {
     name: dict(zip(PAPER_RATES, values, strict=True))
@@ -32,6 +39,9 @@ _TEXT = (
     "look were tuned at each rate on folds of the training part. The paper's mean is over its own "
     "seven sets."
 )
+
+
+WITHOUT_STAND_INS = "The same without the sets that stand in for others:"
 
 
 def cells_by_rate(plan: Plan, methods: Mapping[str, Method]) -> Iterator[Cell]:
@@ -78,7 +88,7 @@ def rate_tables(plan: Plan, methods: Mapping[str, Method], text: str) -> list[Pa
     parts: list[Part] = [Text(text), Table(header, rows)]
     if len(plan.published.sets) < len(plan.sets):
         of_paper = Table(header, _rate_rows(plan.published, methods))
-        parts += [Text("The same without the sets that stand in for others:"), of_paper]
+        parts += [Text(WITHOUT_STAND_INS), of_paper]
     return parts
 
 
