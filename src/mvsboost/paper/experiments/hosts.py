@@ -30,7 +30,7 @@ from mvsboost.paper.sets import SETS
 from mvsboost.paper.summaries import with_spread
 from mvsboost.report import Part, Table, Text
 
-__all__ = ["HOSTS"]
+__all__ = ["HOSTS", "HOST_METHODS", "of_hosts"]
 
 
 def _own(rate: float, size: Size) -> list[Setting]:
@@ -41,7 +41,7 @@ def _on_counters(key: str) -> Method:
     return replace(METHODS[key], title=f"mvsboost, {METHODS[key].title}", view="counters")
 
 
-_METHODS: dict[str, Method] = {
+HOST_METHODS: dict[str, Method] = {
     "sgb": Method("LightGBM, its bagging", sgb, "lightgbm", "counters"),
     "goss": Method("LightGBM, its GOSS", goss, "lightgbm", "counters"),
     "mvs": Method("LightGBM, MVS", mvs, "lightgbm", "counters"),
@@ -65,7 +65,8 @@ _BY_SET_TEXT = (
 )
 
 
-def _smaller(plan: Plan) -> Plan:
+def of_hosts(plan: Plan) -> Plan:
+    """The same with fewer rates, settings, folds and seeds, in a standard run."""
     if plan.size.effort != 1:
         return plan
     size = replace(
@@ -83,25 +84,25 @@ def _smaller(plan: Plan) -> Plan:
 
 
 def _cells(plan: Plan) -> Iterator[Cell]:
-    smaller = _smaller(plan)
-    yield from cells_at_best(smaller, _METHODS)
-    yield from cells_by_rate(smaller, {**_METHODS, "own categories": _OWN_CATEGORIES})
+    smaller = of_hosts(plan)
+    yield from cells_at_best(smaller, HOST_METHODS)
+    yield from cells_by_rate(smaller, {**HOST_METHODS, "own categories": _OWN_CATEGORIES})
 
 
 def _parts(plan: Plan) -> list[Part]:
-    smaller = _smaller(plan)
-    quality = quality_table(smaller, _METHODS)
+    smaller = of_hosts(plan)
+    quality = quality_table(smaller, HOST_METHODS)
     if not quality.rows:
         return []
     parts: list[Part] = [Text(_TEXT), quality]
-    parts += rate_tables(smaller, _METHODS, "By rate, mean over the sets:")
+    parts += rate_tables(smaller, HOST_METHODS, "By rate, mean over the sets:")
     header = ["", *(f"{rate:g}" for rate in smaller.size.rates)]
     return [*parts, Text(_BY_SET_TEXT), Table(header, _by_set(smaller))]
 
 
 def _by_set(plan: Plan) -> list[list[str]]:
     """MVS in LightGBM, on counters here, and on categories here, for each set and rate."""
-    methods = (_METHODS["mvs"], _METHODS["ours"], _OWN_CATEGORIES)
+    methods = (HOST_METHODS["mvs"], HOST_METHODS["ours"], _OWN_CATEGORIES)
     found = [(method.title, changes_by_rate(plan, method)) for method in methods]
     rows = []
     for name in plan.sets:
