@@ -173,6 +173,21 @@ def test_lightgbm_grows_trees_on_rows_that_mvs_draws(lam, tmp_path):
         fit_and_judge(made.cell("toy", mvs, 0, engine="lightgbm"))
 
 
+@pytest.mark.usefixtures("toy")
+def test_lightgbm_can_ask_for_drawn_rows_in_leaves(tmp_path):
+    pytest.importorskip("lightgbm")
+    made = plan.Plan(TINY, ["toy"], command.Store(tmp_path))
+
+    def loss(least: int, **support: str) -> float:
+        mvs = setting({"name": "mvs", "rate": 0.25, "lam": 0.1, **support})
+        cell = made.cell("toy", mvs, 0, engine="lightgbm", view="counters")
+        return fit_and_judge({**cell, "tree": {**cell["tree"], "min_data_in_leaf": least}})[
+            "log_loss"
+        ]
+
+    assert loss(20, support="drawn") == loss(80) != loss(20)
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [

@@ -179,6 +179,11 @@ def test_hosts_are_compared_with_themselves(filled):
     assert _row(quality, "LightGBM, MVS")[1] == "+0.00 ± 0.01%"
     assert _row(rates, "XGBoost, gradient_based") == ["+5.00 ± 0.01%", "+0.00 ± 0.01%"]
     assert _row(rates, "LightGBM, its GOSS, paper") == ["+8.00%", "+1.41%"]
-    titles = ["LightGBM, MVS", "mvsboost, MVS", "mvsboost, MVS, its own categories"]
+    titles = [
+        "LightGBM, MVS",
+        "LightGBM, MVS, drawn rows count",
+        "mvsboost, MVS",
+        "mvsboost, MVS, its own categories",
+    ]
     assert [row[0] for row in of_sets.rows] == [f"Adult: {title}" for title in titles]
     assert _row(of_sets, "Adult: mvsboost, MVS") == ["+5.00 ± 0.01%", "+0.00 ± 0.01%"]

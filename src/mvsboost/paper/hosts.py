@@ -17,10 +17,13 @@ from mvsboost.numerics import sigmoid
 from mvsboost.paper.draws import mvs_weights
 from mvsboost.random import Purpose, stream_key
 
-__all__ = ["HOSTS", "OWN"]
+__all__ = ["DRAWN", "HOSTS", "OWN"]
 
 OWN = "own"
 """λ of a host's own MVS: what it takes by itself."""
+
+DRAWN = "drawn"
+"""``support`` of a sampler whose leaves are to have `min_data_in_leaf` drawn rows, expectedly."""
 
 Floats = NDArray[np.float64]
 
@@ -48,6 +51,9 @@ def _lightgbm(
         # an objective from outside gets no starting score from LightGBM
         start_score = float(np.log(y.mean() / (1.0 - y.mean())))
         parameters["objective"] = _SampledGradients(y, sampler, seed)
+        if sampler.get("support") == DRAWN:
+            needed = cell["tree"]["min_data_in_leaf"] / sampler["rate"]
+            parameters["min_data_in_leaf"] = round(needed)
     initial = np.full(len(y), start_score) if start_score else None
     binning = {"verbose": -1, "feature_pre_filter": False, "data_random_seed": 1 + seed}
     rows = lgb.Dataset(X, y, init_score=initial, params=binning).construct()
@@ -73,8 +79,9 @@ def _own_sampling(sampler: Mapping[str, Any]) -> dict[str, Any]:
 class _SampledGradients:
     """LightGBM's logistic objective with the gradients of drawn rows weighted, of others 0.
 
-    LightGBM goes on to count the rows that were not drawn, in `min_data_in_leaf` for
-    instance, and to visit them: the quality of MVS can be seen in it, not its speed.
+    LightGBM goes on to visit the rows that were not drawn: the quality of MVS can be seen in
+    it, not its speed. It counts them as well, in `min_data_in_leaf`, unless that is divided
+    by the rate (``support`` of the sampler).
     """
 
     def __init__(self, target: NDArray[np.int64], sampler: Mapping[str, Any], seed: int) -> None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from mvsboost.paper.experiments.quality import cells_at_best, quality_table
 from mvsboost.paper.experiments.rates import cells_by_rate, changes_by_rate, rate_tables
-from mvsboost.paper.hosts import OWN
+from mvsboost.paper.hosts import DRAWN, OWN
 from mvsboost.paper.plan import (
     METHODS,
     Cell,
@@ -37,6 +37,10 @@ def _own(rate: float, size: Size) -> list[Setting]:
     return [setting({"name": "mvs", "rate": rate, "lam": OWN})]
 
 
+def _counting_drawn(rate: float, size: Size) -> list[Setting]:
+    return [{**one, "sampler": {**one["sampler"], "support": DRAWN}} for one in mvs(rate, size)]
+
+
 def _on_counters(key: str) -> Method:
     return replace(METHODS[key], title=f"mvsboost, {METHODS[key].title}", view="counters")
 
@@ -45,6 +49,7 @@ HOST_METHODS: dict[str, Method] = {
     "sgb": Method("LightGBM, its bagging", sgb, "lightgbm", "counters"),
     "goss": Method("LightGBM, its GOSS", goss, "lightgbm", "counters"),
     "mvs": Method("LightGBM, MVS", mvs, "lightgbm", "counters"),
+    "mvs drawn": Method("LightGBM, MVS, drawn rows count", _counting_drawn, "lightgbm", "counters"),
     "adaptive": Method("LightGBM, MVS adaptive", adaptive, "lightgbm", "counters"),
     "catboost": Method("CatBoost, its MVS", _own, "catboost", "counters"),
     "xgboost": Method("XGBoost, gradient_based", _own, "xgboost", "counters"),
@@ -54,7 +59,9 @@ HOST_METHODS: dict[str, Method] = {
 _TEXT = (
     "The same with other libraries' trees, and with ours, all on counters in place of categories. "
     "MVS in LightGBM is an objective that weighs the gradients of drawn rows and sets the others "
-    "to 0. Each against its own host without sampling. First at the best rate:"
+    "to 0. LightGBM counts these others among the rows that a leaf needs; where drawn rows count, "
+    "that number is divided by the rate. Each against its own host without sampling. First at the "
+    "best rate:"
 )
 
 
@@ -102,7 +109,12 @@ def _parts(plan: Plan) -> list[Part]:
 
 def _by_set(plan: Plan) -> list[list[str]]:
     """MVS in LightGBM, on counters here, and on categories here, for each set and rate."""
-    methods = (HOST_METHODS["mvs"], HOST_METHODS["ours"], _OWN_CATEGORIES)
+    methods = (
+        HOST_METHODS["mvs"],
+        HOST_METHODS["mvs drawn"],
+        HOST_METHODS["ours"],
+        _OWN_CATEGORIES,
+    )
     found = [(method.title, changes_by_rate(plan, method)) for method in methods]
     rows = []
     for name in plan.sets:
