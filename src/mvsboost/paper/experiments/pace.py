@@ -6,7 +6,7 @@ Settings that folds chose at the raised rates are judged on the test part at bot
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -59,7 +59,7 @@ _RATES = (0.02, 0.1, 0.25, None)
 """None is the best."""
 
 _TEXT = (
-    "Change of 1 − AUC on the test part against no sampling, mean over the sets, with low learning "
+    "Change of 1 − AUC on the test part against no sampling, mean over {}, with low learning "
     "rates raised as everywhere here, and with the published ones and as many more trees. "
     "Settings are those that folds chose at the raised ones. LightGBM sees "
     "counters."
@@ -87,57 +87,64 @@ def _cells(plan: Plan) -> Iterator[Cell]:
                     yield from _published(plan).judged(name, one.method, setting)
 
 
-def _changes(plan: Plan, name: str, one: _Contender) -> dict[str, list[Change]] | None:
-    """Changes by rate, at raised and at published learning rates; None while one is missing."""
-    found: dict[str, list[Change]] = {"raised": [], "published": []}
-    for setting in _chosen(plan, name, one).values():
-        for what, judge in (("raised", plan), ("published", _published(plan))):
-            change = None if setting is None else change_at(judge, name, one.method, setting)
-            if change is None:
-                return None
-            found[what].append(change)
+def _changes(plan: Plan, name: str, one: _Contender) -> dict[str, list[Change]]:
+    """Changes by rate as far as they are known, at raised and at published learning rates."""
+    found: dict[str, list[Change]] = {}
+    for what, judge in (("raised", plan), ("published", _published(plan))):
+        changes = [
+            None if setting is None else change_at(judge, name, one.method, setting)
+            for setting in _chosen(plan, name, one).values()
+        ]
+        found[what] = [change for change in changes if change is not None]
     return found
 
 
 def _parts(plan: Plan) -> list[Part]:
     if plan.size.pace == 0.0:
         return []
-    means = _means(plan)
-    if not means:
+    plan = replace(plan, sets=[name for name in plan.sets if _is_known(plan, name)])
+    if not plan.sets:
         return []
     header = ["", *("best" if rate is None else f"{rate:g}" for rate in _RATES)]
-    parts: list[Part] = [Text(_TEXT), Table(header, means)]
-    if len(plan.published.sets) < len(plan.sets):
+    names = ", ".join(SETS[name].title for name in plan.sets)
+    parts: list[Part] = [Text(_TEXT.format(names)), Table(header, _means(plan))]
+    if 0 < len(plan.published.sets) < len(plan.sets):
         parts += [Text(WITHOUT_STAND_INS), Table(header, _means(plan.published))]
     of_sets = [
         [f"{SETS[name].title}: {one.method.title}, {what}", *map(with_spread, by_rate)]
         for name in plan.sets
         for one in _CONTENDERS
         if one.paper == "mvs"
-        for what, by_rate in (_changes(plan, name, one) or {}).items()
+        for what, by_rate in _changes(plan, name, one).items()
     ]
     return [*parts, Text("The paper's method set by set:"), Table(header, of_sets)]
 
 
+def _is_known(plan: Plan, name: str) -> bool:
+    """Whether all contenders have all their results on a set, so that means are of the same."""
+    return all(
+        len(changes) == len(_RATES)
+        for one in _CONTENDERS
+        for changes in _changes(plan, name, one).values()
+    )
+
+
 def _means(plan: Plan) -> list[list[str]]:
-    """Two rows for each method that has results, and the paper's under those that it has."""
+    """Two rows for each contender, and the paper's under those that it has."""
     rows = []
     for one in _CONTENDERS:
-        known = {name: _changes(plan, name, one) for name in plan.sets}
-        by_set = {name: changes for name, changes in known.items() if changes is not None}
-        if not by_set:
-            continue
-        title = one.method.title
+        by_set = [_changes(plan, name, one) for name in plan.sets]
         for what in ("raised", "published"):
-            by_rate = zip(*(changes[what] for changes in by_set.values()), strict=True)
-            rows.append([f"{title}, {what}", *(with_spread(average(of)) for of in by_rate)])
+            by_rate = zip(*(changes[what] for changes in by_set), strict=True)
+            cells = (with_spread(average(of)) for of in by_rate)
+            rows.append([f"{one.method.title}, {what}", *cells])
         if one.paper:
-            theirs = (_paper(one.paper, rate, list(by_set)) for rate in _RATES)
-            rows.append([f"{title}, paper", *map(percent, theirs)])
+            theirs = (_paper(one.paper, rate, plan.sets) for rate in _RATES)
+            rows.append([f"{one.method.title}, paper", *map(percent, theirs)])
     return rows
 
 
-def _paper(key: str, rate: float | None, names: list[str]) -> float:
+def _paper(key: str, rate: float | None, names: Sequence[str]) -> float:
     """The paper's mean: of its seven sets at a rate, of these at the best."""
     if rate is not None:
         return PAPER_BY_RATE[key][rate]
