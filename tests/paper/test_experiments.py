@@ -87,6 +87,17 @@ def test_quality_takes_the_setting_that_is_best_on_folds(filled):
     assert _row(chosen, "MVS, second look") == ["rate 0.3, λ leaf, K 4"]
 
 
+def test_means_are_over_sets_that_all_methods_have(filled, tmp_path):
+    filled("rates")
+    with Store(tmp_path) as store:
+        plan = Plan(SIZES["quick"], ["adult", "kick"], store)
+        for cell in missing_cells(plan, ["rates"]):
+            if cell["sampler"]["name"] != "goss":
+                store.put(cell, {"error": 0.5, "log_loss": 0.3, "seconds": 1.0})
+    (table,) = _tables("rates", plan)
+    assert _row(table, "SGB") == ["+26.00 ± 0.01%", "+18.00 ± 0.01%"]
+
+
 def test_rates_stand_beside_the_papers(filled):
     (table,) = _tables("rates", filled("rates"))
     assert table.header[1:] == ["0.1", "0.3"]

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from mvsboost.paper.plan import NO_SAMPLING, Method, Plan, Setting
 
-__all__ = ["Change", "average", "change", "change_at", "change_of", "percent", "with_spread"]
+__all__ = [
+    "Change",
+    "average",
+    "change",
+    "change_at",
+    "change_of",
+    "percent",
+    "where_known",
+    "with_spread",
+]
 
 
 @dataclass(frozen=True)
@@ -67,6 +76,22 @@ def change_at(plan: Plan, name: str, method: Method, setting: Setting) -> Change
     baseline = plan.errors(plan.judged(name, method, NO_SAMPLING))
     errors = plan.errors(plan.judged(name, method, setting))
     return None if baseline is None or errors is None else change_of(errors, baseline)
+
+
+def where_known(
+    plan: Plan, methods: Iterable[Method], rates: Sequence[float | None] = (None,)
+) -> Plan:
+    """The same plan with the sets alone where all methods have all results.
+
+    Means that stand in one table are over the same sets then, in a run that was interrupted too.
+    """
+    asked = [(method, rate) for method in methods for rate in rates]
+    known = (
+        name
+        for name in plan.sets
+        if all(change(plan, name, method, rate) is not None for method, rate in asked)
+    )
+    return replace(plan, sets=list(known))
 
 
 def average(changes: Sequence[Change]) -> Change:

@@ -27,7 +27,7 @@ from mvsboost.paper.plan import (
     sgb,
 )
 from mvsboost.paper.sets import SETS
-from mvsboost.paper.summaries import with_spread
+from mvsboost.paper.summaries import where_known, with_spread
 from mvsboost.report import Part, Table, Text
 
 __all__ = ["HOSTS", "HOST_METHODS", "of_hosts"]
@@ -98,12 +98,14 @@ def _cells(plan: Plan) -> Iterator[Cell]:
 
 def _parts(plan: Plan) -> list[Part]:
     smaller = of_hosts(plan)
-    quality = quality_table(smaller, HOST_METHODS)
-    if not quality.rows:
+    rates = smaller.size.rates
+    smaller = where_known(smaller, HOST_METHODS.values(), (*rates, None))
+    smaller = where_known(smaller, [_OWN_CATEGORIES], rates)
+    if not smaller.sets:
         return []
-    parts: list[Part] = [Text(_TEXT), quality]
+    parts: list[Part] = [Text(_TEXT), quality_table(smaller, HOST_METHODS)]
     parts += rate_tables(smaller, HOST_METHODS, "By rate, mean over the sets:")
-    header = ["", *(f"{rate:g}" for rate in smaller.size.rates)]
+    header = ["", *(f"{rate:g}" for rate in rates)]
     return [*parts, Text(_BY_SET_TEXT), Table(header, _by_set(smaller))]
 
 
@@ -119,9 +121,8 @@ def _by_set(plan: Plan) -> list[list[str]]:
     rows = []
     for name in plan.sets:
         for title, by_rate in found:
-            cells = [with_spread(of[name]) if name in of else "" for of in by_rate.values()]
-            if any(cells):
-                rows.append([f"{SETS[name].title}: {title}", *cells])
+            cells = (with_spread(of[name]) for of in by_rate.values())
+            rows.append([f"{SETS[name].title}: {title}", *cells])
     return rows
 
 

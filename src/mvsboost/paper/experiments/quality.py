@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from mvsboost.paper.plan import METHODS, NO_SAMPLING, Cell, Experiment, Method, Plan, Setting
 from mvsboost.paper.sets import SETS
-from mvsboost.paper.summaries import Change, average, change, percent, with_spread
+from mvsboost.paper.summaries import average, change, percent, where_known, with_spread
 from mvsboost.report import Part, Table, Text
 
 __all__ = ["PAPER_QUALITY", "QUALITY", "cells_at_best", "quality_table"]
@@ -42,20 +42,14 @@ def cells_at_best(plan: Plan, methods: Mapping[str, Method]) -> Iterator[Cell]:
 
 
 def quality_table(plan: Plan, methods: Mapping[str, Method]) -> Table:
-    """A row for each method that has results, and the paper's under those that it has."""
+    """A row for each method, all of whose results are known, and the paper's under those it has."""
     rows, published = [], plan.published.sets
     for key, method in methods.items():
-        found: dict[str, tuple[Change, Setting]] = {}
-        for name in plan.sets:
-            known = change(plan, name, method)
-            if known is not None:
-                found[name] = known
-        if not found:
-            continue
-        cells = [with_spread(found[s][0]) if s in found else "" for s in plan.sets]
-        of_paper = average([found[s][0] for s in published if s in found])
-        mean = average([one for one, _ in found.values()])
-        rows.append([method.title, *cells, with_spread(mean), with_spread(of_paper)])
+        known = {name: change(plan, name, method) for name in plan.sets}
+        found = {name: one[0] for name, one in known.items() if one is not None}
+        of_paper = average([found[name] for name in published])
+        means = average(list(found.values())), of_paper
+        rows.append([method.title, *map(with_spread, (*found.values(), *means))])
         paper = PAPER_QUALITY.get(key)
         if paper:
             theirs = [paper[s] for s in plan.sets if s in paper]
@@ -100,10 +94,10 @@ def _cells(plan: Plan) -> Iterator[Cell]:
 
 
 def _parts(plan: Plan) -> list[Part]:
-    plan = plan.thorough
-    table = quality_table(plan, METHODS)
-    if not table.rows:
+    plan = where_known(plan.thorough, METHODS.values())
+    if not plan.sets:
         return []
+    table = quality_table(plan, METHODS)
     baselines: list[str] = []
     for name in plan.sets:
         error = plan.mean_error(plan.judged(name, METHODS["mvs"], NO_SAMPLING))

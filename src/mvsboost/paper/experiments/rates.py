@@ -9,7 +9,7 @@ from typing import Any
 
 from mvsboost.paper.plan import METHODS, NO_SAMPLING, PAPER_RATES, Cell, Experiment, Method, Plan
 from mvsboost.paper.sets import SETS
-from mvsboost.paper.summaries import Change, average, change, percent, with_spread
+from mvsboost.paper.summaries import Change, average, change, percent, where_known, with_spread
 from mvsboost.plots import plot_error_by_rate, to_png
 from mvsboost.report import Part, Picture, Table, Text
 
@@ -54,7 +54,7 @@ def cells_by_rate(plan: Plan, methods: Mapping[str, Method]) -> Iterator[Cell]:
 
 
 def changes_by_rate(plan: Plan, method: Method) -> dict[float, dict[str, Change]]:
-    """A method's changes by rate and set, as far as they are known."""
+    """A method's changes by rate and set, where they are known."""
     found: dict[float, dict[str, Change]] = {}
     for rate in plan.size.rates:
         known = {name: change(plan, name, method, rate) for name in plan.sets}
@@ -63,15 +63,13 @@ def changes_by_rate(plan: Plan, method: Method) -> dict[float, dict[str, Change]
 
 
 def _rate_rows(plan: Plan, methods: Mapping[str, Method]) -> list[list[str]]:
-    """A row for each method that has results, and the paper's under those that it has."""
+    """A row for each method, and the paper's under those that it has."""
     rows = []
     for key, method in methods.items():
         means = {
             rate: average(list(of_sets.values()))
             for rate, of_sets in changes_by_rate(plan, method).items()
         }
-        if all(math.isnan(one.mean) for one in means.values()):
-            continue
         rows.append([method.title, *map(with_spread, means.values())])
         if key in PAPER_BY_RATE:
             theirs = [PAPER_BY_RATE[key].get(rate, math.nan) for rate in means]
@@ -80,13 +78,10 @@ def _rate_rows(plan: Plan, methods: Mapping[str, Method]) -> list[list[str]]:
 
 
 def rate_tables(plan: Plan, methods: Mapping[str, Method], text: str) -> list[Part]:
-    """The rows under a text, and again without the sets that stand in for others if any do."""
+    """Means under a text, and again without the sets that stand in for others if any do."""
     header = ["", *(f"{rate:g}" for rate in plan.size.rates)]
-    rows = _rate_rows(plan, methods)
-    if not rows:
-        return []
-    parts: list[Part] = [Text(text), Table(header, rows)]
-    if len(plan.published.sets) < len(plan.sets):
+    parts: list[Part] = [Text(text), Table(header, _rate_rows(plan, methods))]
+    if 0 < len(plan.published.sets) < len(plan.sets):
         of_paper = Table(header, _rate_rows(plan.published, methods))
         parts += [Text(WITHOUT_STAND_INS), of_paper]
     return parts
@@ -107,27 +102,25 @@ def _records(changes: Mapping[str, Mapping[float, Change]]) -> list[dict[str, An
 
 
 def _parts(plan: Plan) -> list[Part]:
-    tables = rate_tables(plan, METHODS, _TEXT)
-    if not tables:
+    plan = where_known(plan, METHODS.values(), plan.size.rates)
+    if not plan.sets:
         return []
     changes = {key: changes_by_rate(plan, method) for key, method in METHODS.items()}
     mean = {
-        key: {rate: average(list(of_sets.values())) for rate, of_sets in by_rate.items() if of_sets}
+        key: {rate: average(list(of_sets.values())) for rate, of_sets in by_rate.items()}
         for key, by_rate in changes.items()
     }
     parts = [
-        *tables,
+        *rate_tables(plan, METHODS, _TEXT),
         _picture(_records(mean), "mean over the sets"),
         Text("Each set by itself; bands are a standard deviation over the seeds:"),
     ]
     for name in plan.sets:
         of_set = {
-            key: {rate: of_sets[name] for rate, of_sets in by_rate.items() if name in of_sets}
+            key: {rate: of_sets[name] for rate, of_sets in by_rate.items()}
             for key, by_rate in changes.items()
         }
-        records = _records(of_set)
-        if records:
-            parts.append(_picture(records, SETS[name].title))
+        parts.append(_picture(_records(of_set), SETS[name].title))
     return parts
 
 
