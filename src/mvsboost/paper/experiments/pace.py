@@ -5,14 +5,13 @@ Settings that folds chose at the raised rates are judged on the test part at bot
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from mvsboost.paper.experiments.hosts import HOST_METHODS, of_hosts
-from mvsboost.paper.experiments.quality import PAPER_QUALITY
-from mvsboost.paper.experiments.rates import PAPER_BY_RATE, WITHOUT_STAND_INS
+from mvsboost.paper.experiments.quality import paper_quality
+from mvsboost.paper.experiments.rates import PAPER_BY_RATE, tables_of_means
 from mvsboost.paper.plan import METHODS, NO_SAMPLING, Cell, Experiment, Method, Plan, Setting
 from mvsboost.paper.sets import SETS
 from mvsboost.paper.summaries import Change, average, change_at, percent, with_spread
@@ -61,8 +60,7 @@ _RATES = (0.02, 0.1, 0.25, None)
 _TEXT = (
     "Change of 1 − AUC on the test part against no sampling, mean over {}, with low learning "
     "rates raised as everywhere here, and with the published ones and as many more trees. "
-    "Settings are those that folds chose at the raised ones. LightGBM sees "
-    "counters."
+    "Settings are those that folds chose at the raised ones. LightGBM sees counters."
 )
 
 
@@ -90,10 +88,11 @@ def _cells(plan: Plan) -> Iterator[Cell]:
 def _changes(plan: Plan, name: str, one: _Contender) -> dict[str, list[Change]]:
     """Changes by rate as far as they are known, at raised and at published learning rates."""
     found: dict[str, list[Change]] = {}
+    settings = _chosen(plan, name, one).values()
     for what, judge in (("raised", plan), ("published", _published(plan))):
         changes = [
             None if setting is None else change_at(judge, name, one.method, setting)
-            for setting in _chosen(plan, name, one).values()
+            for setting in settings
         ]
         found[what] = [change for change in changes if change is not None]
     return found
@@ -107,9 +106,7 @@ def _parts(plan: Plan) -> list[Part]:
         return []
     header = ["", *("best" if rate is None else f"{rate:g}" for rate in _RATES)]
     names = ", ".join(SETS[name].title for name in plan.sets)
-    parts: list[Part] = [Text(_TEXT.format(names)), Table(header, _means(plan))]
-    if 0 < len(plan.published.sets) < len(plan.sets):
-        parts += [Text(WITHOUT_STAND_INS), Table(header, _means(plan.published))]
+    means = tables_of_means(plan, _TEXT.format(names), header, _means)
     of_sets = [
         [f"{SETS[name].title}: {one.method.title}, {what}", *map(with_spread, by_rate)]
         for name in plan.sets
@@ -117,7 +114,7 @@ def _parts(plan: Plan) -> list[Part]:
         if one.paper == "mvs"
         for what, by_rate in _changes(plan, name, one).items()
     ]
-    return [*parts, Text("The paper's method set by set:"), Table(header, of_sets)]
+    return [*means, Text("The paper's method set by set:"), Table(header, of_sets)]
 
 
 def _is_known(plan: Plan, name: str) -> bool:
@@ -146,10 +143,7 @@ def _means(plan: Plan) -> list[list[str]]:
 
 def _paper(key: str, rate: float | None, names: Sequence[str]) -> float:
     """The paper's mean: of its seven sets at a rate, of these at the best."""
-    if rate is not None:
-        return PAPER_BY_RATE[key][rate]
-    theirs = [PAPER_QUALITY[key][name] for name in names if name in PAPER_QUALITY[key]]
-    return sum(theirs) / len(theirs) if theirs else math.nan
+    return paper_quality(key, names) if rate is None else PAPER_BY_RATE[key][rate]
 
 
 PACE = Experiment("Learning rates: raised and published", _cells, _parts)

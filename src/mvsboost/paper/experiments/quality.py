@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from mvsboost.paper.plan import METHODS, NO_SAMPLING, Cell, Experiment, Method, Plan, Setting
 from mvsboost.paper.sets import SETS
 from mvsboost.paper.summaries import average, change, percent, where_known, with_spread
 from mvsboost.report import Part, Table, Text
 
-__all__ = ["PAPER_QUALITY", "QUALITY", "cells_at_best", "quality_table"]
+__all__ = ["PAPER_QUALITY", "QUALITY", "cells_at_best", "paper_quality", "quality_table"]
 
 _ORDER = ("internet", "adult", "amazon", "upselling", "kick", "churn", "click")
 PAPER_QUALITY: dict[str, dict[str, float]] = {
@@ -33,6 +33,12 @@ _TEXT = (
 )
 
 
+def paper_quality(key: str, names: Sequence[str]) -> float:
+    """The paper's mean over those of the sets that it has; NaN if there are none."""
+    theirs = [PAPER_QUALITY[key][name] for name in names if name in PAPER_QUALITY[key]]
+    return sum(theirs) / len(theirs) if theirs else math.nan
+
+
 def cells_at_best(plan: Plan, methods: Mapping[str, Method]) -> Iterator[Cell]:
     """Every method at the rate and setting that folds find best, and no sampling."""
     for name in plan.sets:
@@ -52,10 +58,9 @@ def quality_table(plan: Plan, methods: Mapping[str, Method]) -> Table:
         rows.append([method.title, *map(with_spread, (*found.values(), *means))])
         paper = PAPER_QUALITY.get(key)
         if paper:
-            theirs = [paper[s] for s in plan.sets if s in paper]
-            theirs_mean = sum(theirs) / len(theirs) if theirs else math.nan
             cells = [percent(paper[s]) if s in paper else "" for s in plan.sets]
-            rows.append([f"{method.title}, paper", *cells, "", percent(theirs_mean)])
+            mean = percent(paper_quality(key, plan.sets))
+            rows.append([f"{method.title}, paper", *cells, "", mean])
     return Table(["", *(SETS[name].title for name in plan.sets), "mean", "no stand-ins"], rows)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,10 +16,10 @@ from mvsboost.report import Part, Picture, Table, Text
 __all__ = [
     "PAPER_BY_RATE",
     "RATES",
-    "WITHOUT_STAND_INS",
     "cells_by_rate",
     "changes_by_rate",
     "rate_tables",
+    "tables_of_means",
 ]
 
 PAPER_BY_RATE: dict[str, dict[float, float]] = {
@@ -39,9 +39,6 @@ _TEXT = (
     "look were tuned at each rate on folds of the training part. The paper's mean is over its own "
     "seven sets."
 )
-
-
-WITHOUT_STAND_INS = "The same without the sets that stand in for others:"
 
 
 def cells_by_rate(plan: Plan, methods: Mapping[str, Method]) -> Iterator[Cell]:
@@ -78,12 +75,19 @@ def _rate_rows(plan: Plan, methods: Mapping[str, Method]) -> list[list[str]]:
 
 
 def rate_tables(plan: Plan, methods: Mapping[str, Method], text: str) -> list[Part]:
-    """Means under a text, and again without the sets that stand in for others if any do."""
+    """Means by rate under a text, with and without the sets that stand in for others."""
     header = ["", *(f"{rate:g}" for rate in plan.size.rates)]
-    parts: list[Part] = [Text(text), Table(header, _rate_rows(plan, methods))]
+    return tables_of_means(plan, text, header, partial(_rate_rows, methods=methods))
+
+
+def tables_of_means(
+    plan: Plan, text: str, header: Sequence[str], rows: Callable[[Plan], list[list[str]]]
+) -> list[Part]:
+    """Rows over the sets of a plan, and again without those that stand in for others if any do."""
+    parts: list[Part] = [Text(text), Table(header, rows(plan))]
     if 0 < len(plan.published.sets) < len(plan.sets):
-        of_paper = Table(header, _rate_rows(plan.published, methods))
-        parts += [Text(WITHOUT_STAND_INS), of_paper]
+        without = Text("The same without the sets that stand in for others:")
+        parts += [without, Table(header, rows(plan.published))]
     return parts
 
 
