@@ -76,8 +76,8 @@ def _add_paper(commands: Any) -> None:
         "--only",
         nargs="+",
         metavar="NAME",
-        help="experiments: preparation, quality, rates, pace, time, large, suite, theory, "
-        "hosts, ablation (those of the size)",
+        help="experiments: preparation, quality, rates, pace, splits, time, large, suite, "
+        "theory, hosts, ablation (those of the size)",
     )
     paper.add_argument("--datasets", nargs="+", metavar="NAME", help="sets (those of the size)")
     paper.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (%(default)s)")

@@ -58,7 +58,7 @@ def toy(monkeypatch):
         "lambda_l1": 0.0,
         "lambda_l2": 1.0,
     }
-    info = SetInfo("Toy", _toy, paper_error=0.25, trees=4, learning_rate=0.3, tree=tree)
+    info = SetInfo("Toy", _toy, paper_error=0.25, trees=4, learning_rate=0.3, tree=tree, small=True)
     monkeypatch.setitem(SETS, "toy", info)
     small = replace(LARGE_SETS["small synthetic"], read=lambda folder: synthetic(2000))
     monkeypatch.setitem(LARGE_SETS, "small synthetic", small)
@@ -160,6 +160,15 @@ def test_processes_share_the_work(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("toy")
+@pytest.mark.parametrize("view", ["native", "counters"])
+def test_a_cell_may_split_its_set_anew(view, tmp_path):
+    cell = plan.Plan(TINY, ["toy"], command.Store(tmp_path)).cell("toy", NO_SAMPLING, 0, view=view)
+    losses = [fit_and_judge({**cell, **at})["log_loss"] for at in ({}, {"split": 0}, {"split": 1})]
+    assert len(set(losses)) == 3
+    assert fit_and_judge({**cell, "split": 1})["log_loss"] == losses[2]
+
+
+@pytest.mark.usefixtures("toy")
 @pytest.mark.parametrize("lam", [0.1, "root"])
 def test_lightgbm_grows_trees_on_rows_that_mvs_draws(lam, tmp_path):
     pytest.importorskip("lightgbm")
@@ -192,7 +201,7 @@ def test_lightgbm_can_ask_for_drawn_rows_in_leaves(tmp_path):
     ("wrong", "message"),
     [
         ({"size": "huge"}, "quick, standard, full"),
-        ({"experiments": ["quantity"]}, "preparation, quality, rates, pace, time, large"),
+        ({"experiments": ["quantity"]}, "preparation, quality, rates, pace, splits, time, large"),
         ({"sets": ["iris"]}, "adult, amazon"),
         ({"jobs": 0}, ">= 1"),
     ],

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mvsboost.paper.experiments import EXPERIMENTS
 from mvsboost.paper.experiments.learning_time import PAPER_TIME
-from mvsboost.paper.plan import SIZES, Plan
+from mvsboost.paper.plan import SIZES, Cell, Plan
 from mvsboost.paper.runner import missing_cells
 from mvsboost.paper.store import Store
 from mvsboost.report import Picture, Table, Text
@@ -127,6 +129,25 @@ def test_learning_rates_are_judged_raised_and_as_published(filled):
     assert _row(means, "MVS, published") == ["+0.00 ± 0.01%"] * 4
     assert _row(means, "MVS, paper") == ["+13.93%", "+3.69%", "+0.14%", "-0.24%"]
     assert _row(of_sets, "Adult: MVS, published") == _row(means, "MVS, published")
+
+
+def test_random_splits_stand_beside_the_sets_own(filled, tmp_path):
+    plan = filled("splits")
+    (table,) = _tables("splits", plan)
+    assert table.header[1:] == ["own split", "random splits", "paper"]
+    assert _row(table, "Adult: MVS") == ["+0.00 ± 0.01%", "+0.00 ± 0.00%", "-0.24%"]
+    assert _row(table, "Adult: MVS, all of these tuned")[1].startswith("-5.00")
+    with Store(tmp_path) as store:  # one of two splits is ten percent worse
+        plan = replace(plan, store=store)
+        (cell,) = [c for c in _drawn_cells(plan) if c["view"] == "counters" and c["split"] == 1]
+        store.put(cell, {"error": 1.1 * store.get(cell)["error"]})
+    (table,) = _tables("splits", plan)
+    assert _row(table, "Adult: MVS on counters")[1] == "+5.00 ± 7.07%"
+
+
+def _drawn_cells(plan: Plan) -> list[Cell]:
+    cells = EXPERIMENTS["splits"].cells(plan)
+    return [cell for cell in cells if "split" in cell and cell["sampler"]["name"] == "mvs"]
 
 
 def test_learning_time_is_that_of_the_smallest_rate_without_loss(filled):

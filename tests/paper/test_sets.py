@@ -13,7 +13,7 @@ import pytest
 from mvsboost.datasets import DATA_VARIABLE
 from mvsboost.errors import DataError, ParameterError
 from mvsboost.paper.sets import PAPER_SETS, SETS, Part, PreparedSet, counted, load_set, suite_names
-from mvsboost.paper.sets.base import as_texts, checksum_of, split_at_random
+from mvsboost.paper.sets.base import as_texts, checksum_of, split_again, split_at_random
 from mvsboost.paper.sets.large import synthetic
 
 SHAPES = {
@@ -136,6 +136,18 @@ def test_a_checksum_sees_every_value():
 def _toy_part() -> Part:
     kinds = np.array(["a", None, "b", "c"] * 10, object)
     return Part({"kind": kinds, "x": np.arange(40.0)}, np.arange(40) % 2)
+
+
+def test_a_set_is_split_again_without_losing_rows():
+    rows = Part({"x": np.arange(100.0)}, np.repeat([0, 1], 50))
+    data = split_at_random("a", rows, ())
+    again = [split_again(data, seed) for seed in (1, 1, 2)]
+    for one in again:
+        assert len(one.test) == 20
+        seen = np.concatenate([one.train.columns["x"], one.test.columns["x"]])
+        assert np.array_equal(np.sort(seen), rows.columns["x"])
+        assert np.array_equal(one.test.columns["x"] >= 50, one.test.target == 1)
+    assert len({checksum_of(one) for one in again}) == 2
 
 
 def test_synthetic_rows_need_no_file():

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +23,11 @@ from mvsboost.metrics import get_metric
 from mvsboost.objectives import Logistic
 from mvsboost.paper.draws import SampledLogistic, SystematicMVS
 from mvsboost.paper.hosts import HOSTS
-from mvsboost.paper.sets import Part, counted, load_set
+from mvsboost.paper.sets import Part, PreparedSet, counted, load_set, split_again
 from mvsboost.sampling import GOSS, MVS, SGB, NoSampling, Sampler
 from mvsboost.trees import TreeParams
 
-__all__ = ["ENGINES", "VIEWS", "binned", "fit_and_judge", "make_sampler", "seen"]
+__all__ = ["ENGINES", "VIEWS", "Which", "binned", "fit_and_judge", "make_sampler", "seen"]
 
 FOLD_SEED = 0
 VIEWS = ("native", "counters")
@@ -64,7 +64,8 @@ def fit_and_judge(cell: Mapping[str, Any], folder: Path | None = None) -> dict[s
         ``second_look``, ``leaf_values``, ``seed``, and ``fold``: -1 for the test part, else
         the number of the fold out of ``folds`` of the training part. If it has them,
         ``threads``; ``patience``, which ends training so many iterations after the judged
-        rows' best loss; ``decider``, rate and λ of a sample that takes the place of all rows.
+        rows' best loss; ``split``, the number of a new random split of the set in place of its
+        own; ``decider``, rate and λ of a sample that takes the place of all rows.
     folder : Path, optional
         Where the data lie.
     """
@@ -87,27 +88,54 @@ def fit_and_judge(cell: Mapping[str, Any], folder: Path | None = None) -> dict[s
     }
 
 
+class Which(NamedTuple):
+    """Which rows of which set are learned from and judged on.
+
+    Attributes
+    ----------
+    set : str
+    fold, folds : int
+        One of so many folds of the training part is judged; -1 is the test part.
+    split : int
+        The number of a random split; -1 is the set's own.
+    """
+
+    set: str
+    fold: int = -1
+    folds: int = 0
+    split: int = -1
+
+    @classmethod
+    def of(cls, cell: Mapping[str, Any]) -> Which:
+        """The rows of a cell."""
+        return cls(cell["set"], cell["fold"], cell.get("folds", 0), cell.get("split", -1))
+
+
 _loaded = lru_cache(maxsize=2)(load_set)  # all folds of a set come from one reading
 
 
-@lru_cache(maxsize=4)
-def _parts(name: str, fold: int, folds: int, folder: Path | None) -> tuple[Part, Part, Any]:
-    """Rows to learn from and rows to judge on, and the categorical columns."""
+@lru_cache(maxsize=2)
+def _split(name: str, split: int, folder: Path | None) -> PreparedSet:
     data = _loaded(name, folder)
-    if fold < 0:
+    return data if split < 0 else split_again(data, split)
+
+
+@lru_cache(maxsize=4)
+def _parts(which: Which, folder: Path | None) -> tuple[Part, Part, Any]:
+    """Rows to learn from and rows to judge on, and the categorical columns."""
+    data = _split(which.set, which.split, folder)
+    if which.fold < 0:
         return data.train, data.test, data.categorical
     from sklearn.model_selection import StratifiedKFold
 
-    cut = StratifiedKFold(folds, shuffle=True, random_state=FOLD_SEED)
-    learn, judge = list(cut.split(np.zeros(len(data.train)), data.train.target))[fold]
+    cut = StratifiedKFold(which.folds, shuffle=True, random_state=FOLD_SEED)
+    learn, judge = list(cut.split(np.zeros(len(data.train)), data.train.target))[which.fold]
     return data.train.take(learn), data.train.take(judge), data.categorical
 
 
 @lru_cache(maxsize=4)
-def _counted(
-    name: str, fold: int, folds: int, folder: Path | None
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    learn, judge, categorical = _parts(name, fold, folds, folder)
+def _counted(which: Which, folder: Path | None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    learn, judge, categorical = _parts(which, folder)
     return counted(learn, judge, categorical)
 
 
@@ -115,28 +143,30 @@ def seen(cell: Mapping[str, Any], folder: Path | None) -> tuple[Any, Any, Part, 
     """Both parts through the cell's view, and the parts themselves."""
     if cell["view"] not in VIEWS:
         raise ParameterError("view", cell["view"], f"one of {VIEWS}")
-    which = cell["set"], cell["fold"], cell.get("folds", 0), folder
-    learn, judge, _ = _parts(*which)
-    if cell["view"] == "native":
+    return _seen(cell["view"], Which.of(cell), folder)
+
+
+def _seen(view: str, which: Which, folder: Path | None) -> tuple[Any, Any, Part, Part]:
+    learn, judge, _ = _parts(which, folder)
+    if view == "native":
         return learn.columns, judge.columns, learn, judge
-    return *_counted(*which), learn, judge
+    return *_counted(which, folder), learn, judge
 
 
 # --- this library -------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=2)
-def binned(view: str, name: str, fold: int, folds: int, folder: Path | None) -> Dataset:
+def binned(view: str, which: Which, folder: Path | None) -> Dataset:
     """The rows to learn from, as this library sees them."""
-    cell = {"view": view, "set": name, "fold": fold, "folds": folds}
-    X, _, learn, _ = seen(cell, folder)
+    X, _, learn, _ = _seen(view, which, folder)
     return Dataset.from_data(X, learn.target.astype(np.float64), n_classes=2)
 
 
 def _ours(
     cell: Mapping[str, Any], folder: Path | None, X_judge: Any, y_judge: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], float]:
-    data = binned(cell["view"], cell["set"], cell["fold"], cell.get("folds", 0), folder)
+    data = binned(cell["view"], Which.of(cell), folder)
     tree, objective, judged = cell["tree"], _objective(cell), {}
     if "patience" in cell:
         y = y_judge.astype(np.float64)

@@ -17,7 +17,7 @@ from mvsboost.data import Dataset
 from mvsboost.dtypes import TABLE
 from mvsboost.numerics import sigmoid
 from mvsboost.paper.draws import mvs_weights
-from mvsboost.paper.engines import binned, seen
+from mvsboost.paper.engines import Which, binned, seen
 from mvsboost.random import Purpose, stream_key
 
 __all__ = ["boost_by_levels"]
@@ -38,7 +38,7 @@ def boost_by_levels(cell: Mapping[str, Any], folder: Path | None = None) -> dict
     from sklearn.metrics import log_loss, roc_auc_score
 
     _, X_judge, learn, judge = seen({**cell, "view": "counters"}, folder)
-    data = binned("counters", cell["set"], cell["fold"], cell["folds"], folder)
+    data = binned("counters", Which.of(cell), folder)
     y_judge = judge.target.astype(np.float64)
     judged = Dataset.from_data(
         X_judge, y_judge, mapper=data.mapper, schema=data.schema, n_classes=2

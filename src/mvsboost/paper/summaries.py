@@ -16,6 +16,7 @@ __all__ = [
     "change",
     "change_at",
     "change_of",
+    "paired_change",
     "percent",
     "where_known",
     "with_spread",
@@ -29,9 +30,9 @@ class Change:
     Attributes
     ----------
     mean, deviation : float
-        Over the seeds.
+        Over the seeds, or over splits of the set.
     p_value : float
-        Of a paired t-test over the seeds; NaN for fewer than two, or without any spread.
+        Of a paired t-test over these; NaN for fewer than two, or without any spread.
     """
 
     mean: float
@@ -51,6 +52,18 @@ def change_of(errors: Sequence[float], baseline: Sequence[float]) -> Change:
     percent = 100.0 * (np.asarray(errors) / base - 1.0)
     spread = float(percent.std(ddof=1)) if len(percent) > 1 else 0.0
     return Change(float(percent.mean()), spread, _p_value(errors, baseline))
+
+
+def paired_change(errors: Sequence[float], baseline: Sequence[float]) -> Change:
+    """The mean of changes of which each has a baseline of its own, and their spread.
+
+    Examples
+    --------
+    >>> paired_change([0.11, 0.22], [0.1, 0.2]).mean.__round__(6)
+    10.0
+    """
+    ratios = np.asarray(errors) / np.asarray(baseline)
+    return change_of(ratios.tolist(), [1.0] * len(ratios))
 
 
 def _p_value(errors: Sequence[float], baseline: Sequence[float]) -> float:

@@ -21,7 +21,7 @@ from mvsboost.data import Dataset
 from mvsboost.dtypes import TABLE
 from mvsboost.objectives import Logistic
 from mvsboost.paper.draws import mvs_probabilities
-from mvsboost.paper.engines import binned
+from mvsboost.paper.engines import Which, binned
 from mvsboost.sampling import GOSS, MVS, SGB, ImportanceSampling, NoSampling, Sampler
 from mvsboost.sampling.gradient_rows import GradientRows
 from mvsboost.trees import TreeParams
@@ -163,7 +163,7 @@ def judge_samplers(cell: Mapping[str, Any], folder: Path | None = None) -> dict[
         as a share of the best splits' gain; ``predicted``, the same by Theorem 1; ``hits``,
         how often the best split's feature is found; ``exact``, its threshold as well.
     """
-    data = binned("native", cell["set"], -1, 0, folder)
+    data = binned("native", Which(cell["set"]), folder)
     g, h = _gradients(cell, data)
     bins, rate = data.rows.bins, cell["rate"]
     nodes = _nodes(bins, g, h, cell["depth"])

@@ -8,6 +8,7 @@ from mvsboost.paper.experiments.pace import PACE
 from mvsboost.paper.experiments.preparation import PREPARATION
 from mvsboost.paper.experiments.quality import QUALITY
 from mvsboost.paper.experiments.rates import RATES
+from mvsboost.paper.experiments.splits import SPLITS
 from mvsboost.paper.experiments.suite import SUITE
 from mvsboost.paper.experiments.theory import THEORY
 from mvsboost.paper.plan import Experiment
@@ -19,6 +20,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "quality": QUALITY,
     "rates": RATES,
     "pace": PACE,
+    "splits": SPLITS,
     "time": LEARNING_TIME,
     "large": LARGE,
     "suite": SUITE,

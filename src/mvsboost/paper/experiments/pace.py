@@ -17,10 +17,10 @@ from mvsboost.paper.sets import SETS
 from mvsboost.paper.summaries import Change, average, change_at, percent, with_spread
 from mvsboost.report import Part, Table, Text
 
-__all__ = ["PACE"]
+__all__ = ["CONTENDERS", "PACE", "Contender", "at_published_rates"]
 
 
-class _Contender(NamedTuple):
+class Contender(NamedTuple):
     """Whose errors are compared.
 
     Attributes
@@ -45,15 +45,19 @@ def _as_hosts(plan: Plan, rate: float | None) -> Plan:
     return of_hosts(plan)
 
 
-_CONTENDERS = (
-    _Contender(METHODS["sgb"], _as_ours, "sgb"),
-    _Contender(METHODS["mvs"], _as_ours, "mvs"),
-    _Contender(METHODS["all leaves"], _as_ours),
-    _Contender(METHODS["tuned"], _as_ours),
-    _Contender(replace(HOST_METHODS["ours"], title="MVS on counters"), _as_hosts, "mvs"),
-    _Contender(replace(HOST_METHODS["sgb"], title="SGB in LightGBM"), _as_hosts, "sgb"),
-    _Contender(replace(HOST_METHODS["mvs drawn"], title="MVS in LightGBM"), _as_hosts, "mvs"),
-)
+def _host(key: str, title: str, paper: str) -> Contender:
+    return Contender(replace(HOST_METHODS[key], title=title), _as_hosts, paper)
+
+
+CONTENDERS: dict[str, Contender] = {
+    "sgb": Contender(METHODS["sgb"], _as_ours, "sgb"),
+    "mvs": Contender(METHODS["mvs"], _as_ours, "mvs"),
+    "all leaves": Contender(METHODS["all leaves"], _as_ours),
+    "tuned": Contender(METHODS["tuned"], _as_ours),
+    "counters": _host("ours", "MVS on counters", "mvs"),
+    "lightgbm sgb": _host("sgb", "SGB in LightGBM", "sgb"),
+    "lightgbm mvs": _host("mvs drawn", "MVS in LightGBM", "mvs"),
+}
 _RATES = (0.02, 0.1, 0.25, None)
 """None is the best."""
 
@@ -64,11 +68,12 @@ _TEXT = (
 )
 
 
-def _published(plan: Plan) -> Plan:
+def at_published_rates(plan: Plan) -> Plan:
+    """The same without raising learning rates."""
     return replace(plan, size=replace(plan.size, pace=0.0))
 
 
-def _chosen(plan: Plan, name: str, one: _Contender) -> dict[float | None, Setting | None]:
+def _chosen(plan: Plan, name: str, one: Contender) -> dict[float | None, Setting | None]:
     return {rate: one.tuning(plan, rate).chosen(name, one.method, rate) for rate in _RATES}
 
 
@@ -76,20 +81,20 @@ def _cells(plan: Plan) -> Iterator[Cell]:
     if plan.size.pace == 0.0:
         return
     for name in plan.sets:
-        for one in _CONTENDERS:
+        for one in CONTENDERS.values():
             for rate in _RATES:
                 yield from one.tuning(plan, rate).tuned(name, one.method, rate)
             for setting in (NO_SAMPLING, *_chosen(plan, name, one).values()):
                 if setting is not None:
                     yield from plan.judged(name, one.method, setting)
-                    yield from _published(plan).judged(name, one.method, setting)
+                    yield from at_published_rates(plan).judged(name, one.method, setting)
 
 
-def _changes(plan: Plan, name: str, one: _Contender) -> dict[str, list[Change]]:
+def _changes(plan: Plan, name: str, one: Contender) -> dict[str, list[Change]]:
     """Changes by rate as far as they are known, at raised and at published learning rates."""
     found: dict[str, list[Change]] = {}
     settings = _chosen(plan, name, one).values()
-    for what, judge in (("raised", plan), ("published", _published(plan))):
+    for what, judge in (("raised", plan), ("published", at_published_rates(plan))):
         changes = [
             None if setting is None else change_at(judge, name, one.method, setting)
             for setting in settings
@@ -110,7 +115,7 @@ def _parts(plan: Plan) -> list[Part]:
     of_sets = [
         [f"{SETS[name].title}: {one.method.title}, {what}", *map(with_spread, by_rate)]
         for name in plan.sets
-        for one in _CONTENDERS
+        for one in CONTENDERS.values()
         if one.paper == "mvs"
         for what, by_rate in _changes(plan, name, one).items()
     ]
@@ -121,7 +126,7 @@ def _is_known(plan: Plan, name: str) -> bool:
     """Whether all contenders have all their results on a set, so that means are of the same."""
     return all(
         len(changes) == len(_RATES)
-        for one in _CONTENDERS
+        for one in CONTENDERS.values()
         for changes in _changes(plan, name, one).values()
     )
 
@@ -129,7 +134,7 @@ def _is_known(plan: Plan, name: str) -> bool:
 def _means(plan: Plan) -> list[list[str]]:
     """Two rows for each contender, and the paper's under those that it has."""
     rows = []
-    for one in _CONTENDERS:
+    for one in CONTENDERS.values():
         by_set = [_changes(plan, name, one) for name in plan.sets]
         for what in ("raised", "published"):
             by_rate = zip(*(changes[what] for changes in by_set), strict=True)

@@ -6,7 +6,7 @@ import warnings
 from pathlib import Path
 
 from mvsboost.errors import ParameterError
-from mvsboost.paper.sets.base import Part, PreparedSet, SetInfo, checksum_of, counted
+from mvsboost.paper.sets.base import Part, PreparedSet, SetInfo, checksum_of, counted, split_again
 from mvsboost.paper.sets.large import LARGE_SETS
 from mvsboost.paper.sets.published import PAPER_SETS
 from mvsboost.paper.sets.publishers import PUBLISHER_SETS
@@ -21,6 +21,7 @@ __all__ = [
     "SetInfo",
     "counted",
     "load_set",
+    "split_again",
     "suite_names",
 ]
 

@@ -35,6 +35,7 @@ __all__ = [
     "published_rows",
     "read_hosted",
     "read_parquet",
+    "split_again",
     "split_as_published",
     "split_at_random",
 ]
@@ -225,6 +226,14 @@ def split_at_random(
         np.arange(len(rows)), test_size=TEST_SHARE, random_state=seed, stratify=rows.target
     )
     return PreparedSet(name, rows.take(train), rows.take(test), categorical)
+
+
+def split_again(data: PreparedSet, seed: int) -> PreparedSet:
+    """All rows of a set, split anew: what its own split did may be the luck of that split."""
+    parts = data.train, data.test
+    columns = {name: np.concatenate([p.columns[name] for p in parts]) for name in parts[0].columns}
+    rows = Part(columns, np.concatenate([p.target for p in parts]))
+    return split_at_random(data.name, rows, data.categorical, seed)
 
 
 def published_rows(name: str, part: str, folder: Path | None) -> NDArray[np.int64]:

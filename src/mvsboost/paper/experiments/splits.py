@@ -1,0 +1,95 @@
+"""How much of a change is the luck of a set's one split into training and test part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mvsboost.paper.experiments.pace import CONTENDERS, Contender, at_published_rates
+from mvsboost.paper.experiments.quality import paper_quality
+from mvsboost.paper.plan import NO_SAMPLING, Cell, Experiment, Plan, Setting
+from mvsboost.paper.sets import SETS
+from mvsboost.paper.summaries import Change, average, change_at, paired_change, percent, with_spread
+from mvsboost.report import Part, Table, Text
+
+__all__ = ["SPLITS"]
+
+_ASKED = [CONTENDERS[key] for key in ("counters", "mvs", "all leaves", "tuned")]
+_N_SPLITS = {0: 2, 1: 20, 2: 20}
+"""By the effort of a size."""
+
+_TEXT = (
+    "Change of 1 − AUC at the best rate and at the published learning rates: on the set's own "
+    "split, mean and standard deviation over {} seeds, and on {} random splits of all its rows, a "
+    "fifth of them for testing, one fit each, mean and standard deviation over these. A star "
+    "marks changes that a paired t-test gives a probability under 5% to be chance. Settings are "
+    "those that folds of the set's own training part chose. {}"
+)
+_ONLY_SMALL = "Sets under 50,000 rows alone."
+
+
+def _sets(plan: Plan) -> list[str]:
+    """Small sets alone, but in a full run."""
+    return [name for name in plan.published.sets if SETS[name].small or plan.size.effort == 2]
+
+
+def _chosen(plan: Plan, name: str, one: Contender) -> Setting | None:
+    return one.tuning(plan, None).chosen(name, one.method)
+
+
+def _of_splits(plan: Plan, name: str, one: Contender, setting: Setting) -> list[Cell]:
+    """One cell for each split, whose number is the seed as well."""
+    engine, view = one.method.engine, one.method.view
+    cells = []
+    for split in range(_N_SPLITS[plan.size.effort]):
+        cell = at_published_rates(plan).cell(name, setting, split, engine=engine, view=view)
+        cells.append({**cell, "split": split})
+    return cells
+
+
+def _cells(plan: Plan) -> Iterator[Cell]:
+    for name in _sets(plan):
+        for one in _ASKED:
+            yield from one.tuning(plan, None).tuned(name, one.method)
+            for setting in (NO_SAMPLING, _chosen(plan, name, one)):
+                if setting is not None:
+                    yield from at_published_rates(plan).judged(name, one.method, setting)
+                    yield from _of_splits(plan, name, one, setting)
+
+
+def _changes(plan: Plan, name: str, one: Contender) -> tuple[Change, Change] | None:
+    """On the set's own split and over others; None while either is unknown."""
+    setting = _chosen(plan, name, one)
+    if setting is None:
+        return None
+    own = change_at(at_published_rates(plan), name, one.method, setting)
+    errors = plan.errors(_of_splits(plan, name, one, setting))
+    baseline = plan.errors(_of_splits(plan, name, one, NO_SAMPLING))
+    if own is None or errors is None or baseline is None:
+        return None
+    return own, paired_change(errors, baseline)
+
+
+def _parts(plan: Plan) -> list[Part]:
+    rows, names = [], _sets(plan)
+    for one in _ASKED:
+        by_set = {name: _changes(plan, name, one) for name in names}
+        known = {name: of for name, of in by_set.items() if of is not None}
+        for name, (own, others) in known.items():
+            rows.append(_row(f"{SETS[name].title}: {one.method.title}", one, own, others, [name]))
+        if len(known) > 1:
+            own, others = (average(of) for of in zip(*known.values(), strict=True))
+            rows.append(_row(f"mean: {one.method.title}", one, own, others, list(known)))
+    if not rows:
+        return []
+    n_splits = _N_SPLITS[plan.size.effort]
+    which = "" if plan.size.effort == 2 else _ONLY_SMALL
+    text = _TEXT.format(plan.size.seeds, n_splits, which).rstrip()
+    return [Text(text), Table(["", "own split", "random splits", "paper"], rows)]
+
+
+def _row(title: str, one: Contender, own: Change, others: Change, names: list[str]) -> list[str]:
+    paper = percent(paper_quality(one.paper, names)) if one.paper else ""
+    return [title, with_spread(own), with_spread(others), paper]
+
+
+SPLITS = Experiment("The split: its own and others", _cells, _parts)
