@@ -85,7 +85,7 @@ class CPUBackend:
         self._moments: tuple[list[float], NDArray[np.int64]] | None = None
         self._members: dict[RowSet, Members] = {}
         self._leaves: _Leaves | None = None
-        self._measured: tuple[RowMetric | None, tuple[NDArray[np.float64], ...]] = None, ()
+        self._measured: RowMetric | None = None
 
     def _sum(self, function: Callable[[int, int], Any], n_rows: int | None = None) -> Any:
         return reduce(
@@ -98,7 +98,7 @@ class CPUBackend:
 
     def set_baseline(self, baseline: NDArray[np.float64]) -> None:
         self._scores[:] = baseline[:, None]
-        self._measured = None, ()
+        self._measured = None
 
     def target_range(self) -> tuple[float, float]:
         weight = self._weight(0, self.n_rows)
@@ -472,41 +472,44 @@ class CPUBackend:
         return counts
 
     def apply_tree(self, tree: TreeArrays, output: int) -> None:
-        self._measured = None, ()
+        self._measured = None
         leaves, score = self._leaves_of(tree), self._scores[output]
         value = tree.value[leaves.node]
         self._threads.run(
             lambda a, b: apply.add_values(leaves.number[a:b], value, score[a:b]), self.n_rows
         )
 
-    def _losses(self, metric: RowMetric, start: int, stop: int) -> NDArray[np.float64]:
+    def _losses(self, metric: RowMetric) -> NDArray[np.float64]:
+        """The weighted loss of each row; a sum is asked for after a range, so they are kept."""
+        rows = self._arena.take("losses", (self.n_rows,), np.float64)
+        if self._measured is metric:
+            return rows
         compiled = losses.KERNELS.get(metric.kernel)
-        if compiled is None:
-            rows = metric.rowwise(self.rows.target[start:stop], self._scores[:, start:stop])
-        else:
-            rows = np.empty(stop - start)
-            compiled(self.rows.target, self._scores, start, stop, rows)
-        return rows if self.rows.weight is None else rows * self.rows.weight[start:stop]
+        target, scores, weight = self.rows.target, self._scores, self.rows.weight
+
+        def one(a: int, b: int) -> None:
+            if compiled is None:
+                rows[a:b] = metric.rowwise(target[a:b], scores[:, a:b])
+            else:
+                compiled(target, scores, a, b, rows[a:b])
+            if weight is not None:
+                rows[a:b] *= weight[a:b]
+
+        self._threads.run(one, self.n_rows)
+        self._measured = metric
+        return rows
 
     def metric_range(self, metric: RowMetric) -> float:
-        def one(start: int, stop: int) -> tuple[float, NDArray[np.float64]]:
-            rows = self._losses(metric, start, stop)
-            return float(np.abs(rows).max(initial=0.0)), rows
-
-        largest, parts = zip(*self._threads.run(one, self.n_rows), strict=True)
-        self._measured = metric, parts  # their sum is asked for next
-        return float(np.max(largest))  # NaN wins, wherever it is
+        bits = self._losses(metric).view(np.int64)
+        largest = self._threads.run(lambda a, b: losses.largest_bits(bits[a:b]), self.n_rows)
+        return float(np.int64(max(largest)).view(np.float64))
 
     def metric_sums(self, metric: RowMetric, scale: float) -> int:
-        measured, parts = self._measured
-        if measured is not metric:
-            parts = tuple(self._threads.run(lambda a, b: self._losses(metric, a, b), self.n_rows))
-        self._measured = None, ()
-
-        def one(piece: int) -> int:
-            return int(np.rint(parts[piece] * scale).astype(np.int64).sum())
-
-        return sum(self._threads.together(one, len(parts)))
+        rows = self._losses(metric)
+        sums = self._threads.run(
+            lambda a, b: int(losses.fixed_point_sum(rows[a:b], scale)), self.n_rows
+        )
+        return sum(sums)
 
     def scores(self) -> NDArray[np.float64]:
         return self._scores
