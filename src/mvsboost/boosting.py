@@ -93,7 +93,7 @@ class TrainResult:
     stop_reason : str
         Why training ended.
     stage_times : dict of str to float
-        Seconds spent in each verb of the training rows' backend.
+        Seconds spent in each verb of the training rows' backend, and in ``"evaluation"``.
     """
 
     model: Model
@@ -261,10 +261,15 @@ class _Run:
     def update(self, trees: list[Tree], sample: Sample) -> None:
         self.samples.append(sample)
         self.model.append(trees)
-        for rows in (self.backend, *(other for other, _ in self.evaluation.values())):
+        for output, tree in enumerate(trees):
+            self.backend.apply_tree(tree, output)
+        with self.backend.stopwatch("evaluation"):
+            self._evaluate(trees)
+
+    def _evaluate(self, trees: list[Tree]) -> None:
+        for name, (rows, data) in self.evaluation.items():
             for output, tree in enumerate(trees):
                 rows.apply_tree(tree, output)
-        for name, (rows, data) in self.evaluation.items():
             for metric in self.config.metrics:
                 self.model.record(name, metric, metric.evaluate(rows, data.rows))
 

@@ -593,7 +593,7 @@ _DOCUMENTATION = """Gradient-boosted trees for {task} on rows chosen by Minimal 
     stop_reason_ : str
         Why training ended.
     stage_times_ : dict
-        Seconds spent in each verb of the backend.
+        Seconds spent in each verb of the backend, and in ``"evaluation"``.
     feature_importances_ : array
         Share of each column in the total gain.
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from time import perf_counter
 from typing import Any
 
@@ -23,17 +25,23 @@ class TimedBackend:
         self.n_rows, self.n_outputs = backend.n_rows, backend.n_outputs
         self._backend = backend
 
+    @contextmanager
+    def stopwatch(self, name: str) -> Iterator[None]:
+        """Note the time of a block under this name, also where it fails."""
+        start = perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] += perf_counter() - start
+
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._backend, name)
         if not callable(value):
             return value
 
         def timed(*arguments: Any, **named: Any) -> Any:
-            start = perf_counter()
-            try:
+            with self.stopwatch(name):
                 return value(*arguments, **named)
-            finally:
-                self.seconds[name] += perf_counter() - start
 
         # found directly from now on
         self.__dict__[name] = timed
