@@ -274,6 +274,7 @@ def contenders(threads: int = 2) -> list[Contender]:
         LightGBM("LightGBM", "quantised", {"use_quantized_grad": True}),
         LightGBM("LightGBM", "GOSS 0.2/0.1", {"data_sample_strategy": "goss"}),
         LightGBM("LightGBM", "bagging 0.1", {"bagging_fraction": 0.1, "bagging_freq": 1}),
+        LightGBM("LightGBM", "bagging 0.5", {"bagging_fraction": 0.5, "bagging_freq": 1}),
         XGBoost("XGBoost", "full"),
         XGBoost(
             "XGBoost",
@@ -286,6 +287,14 @@ def contenders(threads: int = 2) -> list[Contender]:
         Ours("mvsboost", "MVS 0.1", {"sampler": MVS(rate=0.1)}),
         Ours("mvsboost", "MVS 0.3", {"sampler": MVS(rate=0.3)}),
         Ours("mvsboost", "MVS 0.1, second look 3", {"sampler": MVS(rate=0.1), "second_look": 3}),
+        *(
+            Ours(
+                "mvsboost",
+                f"MVS {rate}, leaves from the sample",
+                {"sampler": MVS(rate=rate), "leaf_values": "sample"},
+            )
+            for rate in (0.05, 0.1, 0.3)
+        ),
         Ours("mvsboost", "SGB 0.1", {"sampler": SGB(rate=0.1)}),
         Ours("mvsboost", "GOSS 0.2/0.1", {"sampler": GOSS(top_rate=0.2, other_rate=0.1)}),
     ]

@@ -25,6 +25,9 @@ _LN2_LOW = 1.90821492927058770002e-10
 _ROUND = 6755399441055744.0  # 1.5 * 2**52: adding it leaves the nearest integer in the low bits
 _EXP_LIMIT = 708.0
 _SQRT2 = 1.4142135623730951
+MAGNITUDE = np.int64(0x7FFFFFFFFFFFFFFF)
+"""Bits of a float64 without its sign."""
+
 _MANTISSA = np.int64(0x000FFFFFFFFFFFFF)
 _ONE_BITS = np.int64(0x3FF0000000000000)
 _BIAS = np.int64(1023)

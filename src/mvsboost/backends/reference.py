@@ -28,7 +28,7 @@ from mvsboost.backends.protocol import (
     residual_key,
 )
 from mvsboost.dtypes import GRADIENT, PACKED, SCORE
-from mvsboost.fixedpoint import Packing
+from mvsboost.fixedpoint import Packing, sum_scale
 from mvsboost.random import uniform
 
 
@@ -235,6 +235,11 @@ def summarise_draw(
         max_weight=float(w.max(initial=0.0)),
         max_gradient=float(np.abs(w * g[:, drawn]).max(initial=0.0)),
         max_hessian=float((w * h[:, drawn]).max(initial=0.0)),
-        sum_weight=float(w.sum()),
-        sum_weight_squared=float((w * w).sum()),
+        sum_weight=_fixed_point_sum(w),
+        sum_weight_squared=_fixed_point_sum(w * w),
     )
+
+
+def _fixed_point_sum(values: NDArray[np.float64]) -> float:
+    scale = sum_scale(float(values.max(initial=0.0)), len(values))
+    return float(fixed(values, scale).sum() / scale)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, reduce
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,7 +40,7 @@ from mvsboost.backends.protocol import (
     residual_key,
 )
 from mvsboost.dtypes import GRADIENT, PACKED, ROW, SCORE, WEIGHT
-from mvsboost.fixedpoint import Packing
+from mvsboost.fixedpoint import Packing, sum_scale
 
 _FEW = 0.2  # share of the rows up to which a sample's own bins stay nearer than columns
 _TRANSPOSED = 8192  # rows whose bins stay in the cache while they are written by column
@@ -211,11 +212,29 @@ class CPUBackend:
         parts = self._threads.run(
             lambda a, b: self._draw_slice(rule, a, b, rows[a:b], weights[a:b]), n
         )
-        drawn = (sum(len(part) for part, _ in parts),)
+        ends = list(accumulate(len(part) for part, _ in parts))
+        drawn = (ends[-1],)
         self._drawn, self._weights = take("drawn", drawn, ROW), take("weights", drawn, WEIGHT)
-        np.concatenate([part for part, _ in parts], out=self._drawn)
-        np.concatenate([part for _, part in parts], out=self._weights)
-        return self._summarise_draw()
+        max_weight = float(max(part.max(initial=0.0) for _, part in parts))
+        scales = np.array([sum_scale(x, ends[-1]) for x in (max_weight, max_weight * max_weight)])
+
+        def settle(piece: int) -> Any:
+            part, w = parts[piece]
+            place = slice(ends[piece] - len(part), ends[piece])
+            rows, weights = self._drawn[place], self._weights[place]
+            return sampling.settle_draw(self._g, self._h, part, w, scales, rows, weights)
+
+        found = zip(*self._threads.together(settle, len(parts)), strict=True)
+        certain, first, second, largest_g, largest_h = found
+        return DrawSummary(
+            n_rows=ends[-1],
+            n_certain=int(sum(certain)),
+            max_weight=max_weight,
+            max_gradient=_value_of_bits(max(largest_g)),
+            max_hessian=_value_of_bits(max(largest_h)),
+            sum_weight=float(sum(first) / scales[0]),
+            sum_weight_squared=float(sum(second) / scales[1]),
+        )
 
     def _draw_all(self) -> DrawSummary:
         """What a draw of every row with weight 1 would find, without looking at the rows."""
@@ -245,23 +264,6 @@ class CPUBackend:
         weights = rule.weights(scores, self._ids(start, stop))
         drawn = np.flatnonzero(weights > 0)
         return (drawn + start).astype(ROW), weights[drawn]
-
-    def _summarise_draw(self) -> DrawSummary:
-        rows, w = self._drawn, self._weights
-        parts = self._threads.run(
-            lambda a, b: sampling.draw_range(self._g, self._h, rows[a:b], w[a:b]), len(rows)
-        )
-        certain, max_weight, max_gradient, max_hessian = zip(*parts, strict=True)
-        squares = self._arena.take("squares", w.shape, WEIGHT)
-        return DrawSummary(
-            n_rows=len(rows),
-            n_certain=int(sum(certain)),
-            max_weight=float(max(max_weight)),
-            max_gradient=float(max(max_gradient)),
-            max_hessian=float(max(max_hessian)),
-            sum_weight=float(w.sum()),
-            sum_weight_squared=float(np.square(w, out=squares).sum()),
-        )
 
     # --- trees ----------------------------------------------------------------------------------
 
@@ -502,7 +504,7 @@ class CPUBackend:
     def metric_range(self, metric: RowMetric) -> float:
         bits = self._losses(metric).view(np.int64)
         largest = self._threads.run(lambda a, b: losses.largest_bits(bits[a:b]), self.n_rows)
-        return float(np.int64(max(largest)).view(np.float64))
+        return _value_of_bits(max(largest))
 
     def metric_sums(self, metric: RowMetric, scale: float) -> int:
         rows = self._losses(metric)
@@ -513,6 +515,11 @@ class CPUBackend:
 
     def scores(self) -> NDArray[np.float64]:
         return self._scores
+
+
+def _value_of_bits(bits: int) -> float:
+    """The float64 number with these bits."""
+    return float(np.int64(bits).view(np.float64))
 
 
 def _ranked(rule: Smallest | TopAndRest) -> tuple[bool, Any, Any, Any, Any, float]:

@@ -12,11 +12,10 @@ import numpy as np
 
 from mvsboost.backends.cpu.machine import stack_array
 from mvsboost.jit import kernel
-from mvsboost.numerics import exp_scalar, log_scalar
+from mvsboost.numerics import MAGNITUDE, exp_scalar, log_scalar
 
 _BLOCK = 1024  # rows whose numbers stay in the first-level cache
 _reals = stack_array(np.float64, _BLOCK)
-_MAGNITUDE = np.int64(0x7FFFFFFFFFFFFFFF)
 
 
 @kernel
@@ -55,7 +54,7 @@ def largest_bits(bits: Any) -> Any:
     """The largest magnitude of float64 numbers, from and as their bits: NaN is above all."""
     largest = np.int64(0)
     for i in range(bits.shape[0]):
-        largest = max(largest, bits[i] & _MAGNITUDE)
+        largest = max(largest, bits[i] & MAGNITUDE)
     return largest
 
 

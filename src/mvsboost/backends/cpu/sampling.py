@@ -10,6 +10,7 @@ from mvsboost.backends.cpu.histogram import AHEAD
 from mvsboost.backends.cpu.machine import prefetch, stack_array
 from mvsboost.fixedpoint import HALF, QUARTER
 from mvsboost.jit import inlined, kernel
+from mvsboost.numerics import MAGNITUDE
 from mvsboost.random import row_bits_scalar, uniform_scalar
 
 _BLOCK = 2048  # rows whose numbers stay in the first-level cache
@@ -150,18 +151,35 @@ def draw_ranked(
 
 
 @kernel
-def draw_range(g: Any, h: Any, rows: Any, weights: Any) -> tuple[int, float, float, float]:
-    """Rows of weight 1, and the largest w, w |g|, w h."""
-    certain = 0
-    max_w = max_g = max_h = 0.0
-    for j in range(rows.shape[0]):
-        w, i = weights[j], np.int64(rows[j])
-        certain += 1 if w == 1.0 else 0
-        max_w = max(max_w, w)
+def settle_draw(
+    g: Any, h: Any, drawn: Any, their_weights: Any, scales: Any, rows: Any, weights: Any
+) -> Any:
+    """Put drawn rows and their weights where they belong, and summarise them.
+
+    Rows of weight 1, fixed-point Σ w and Σ w², and the largest w |g| and w h as their bits.
+    """
+    gradients, hessians = _reals(), _reals()
+    certain = first = second = largest_g = largest_h = np.int64(0)
+    for block in range(0, drawn.shape[0], _BLOCK):
+        part, w = drawn[block : block + _BLOCK], their_weights[block : block + _BLOCK]
+        out_rows, out_weights = rows[block : block + _BLOCK], weights[block : block + _BLOCK]
+        for j in range(part.shape[0]):
+            out_rows[j] = part[j]
+        for j in range(part.shape[0]):
+            out_weights[j] = w[j]
+            certain += np.int64(1) if w[j] == 1.0 else np.int64(0)
+            first += np.int64(np.rint(w[j] * scales[0]))
+            second += np.int64(np.rint(w[j] * w[j] * scales[1]))
         for k in range(g.shape[0]):
-            max_g = max(max_g, abs(w * g[k, i]))
-            max_h = max(max_h, w * h[k, i])
-    return certain, max_w, max_g, max_h
+            row_g, row_h = g[k], h[k]
+            for j in range(part.shape[0]):
+                i = np.uint64(part[j])
+                gradients[j], hessians[j] = np.float64(row_g[i]), np.float64(row_h[i])
+            for j in range(part.shape[0]):
+                x, y = np.float64(w[j] * gradients[j]), np.float64(w[j] * hessians[j])
+                largest_g = max(largest_g, x.view(np.int64) & MAGNITUDE)
+                largest_h = max(largest_h, y.view(np.int64) & MAGNITUDE)
+    return certain, first, second, largest_g, largest_h
 
 
 @inlined
