@@ -263,8 +263,7 @@ class _Run:
         self.model.append(trees)
         for output, tree in enumerate(trees):
             self.backend.apply_tree(tree, output)
-        with self.backend.stopwatch("evaluation"):
-            self._evaluate(trees)
+        self.backend.timed("evaluation", self._evaluate)(trees)
 
     def _evaluate(self, trees: list[Tree]) -> None:
         for name, (rows, data) in self.evaluation.items():

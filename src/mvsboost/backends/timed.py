@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
@@ -25,24 +24,23 @@ class TimedBackend:
         self.n_rows, self.n_outputs = backend.n_rows, backend.n_outputs
         self._backend = backend
 
-    @contextmanager
-    def stopwatch(self, name: str) -> Iterator[None]:
-        """Note the time of a block under this name, also where it fails."""
-        start = perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[name] += perf_counter() - start
+    def timed(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The same function, whose time is noted under this name, also where it fails."""
+
+        def with_stopwatch(*arguments: Any, **named: Any) -> Any:
+            start = perf_counter()
+            try:
+                return function(*arguments, **named)
+            finally:
+                self.seconds[name] += perf_counter() - start
+
+        return with_stopwatch
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._backend, name)
         if not callable(value):
             return value
 
-        def timed(*arguments: Any, **named: Any) -> Any:
-            with self.stopwatch(name):
-                return value(*arguments, **named)
-
         # found directly from now on
-        self.__dict__[name] = timed
-        return timed
+        verb = self.__dict__[name] = self.timed(name, value)
+        return verb

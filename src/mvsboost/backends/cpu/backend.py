@@ -209,31 +209,34 @@ class CPUBackend:
     def _draw(self, rule: DrawRule) -> DrawSummary:
         n, take = self.n_rows, self._arena.take
         rows, weights = take("slices of rows", (n,), ROW), take("slices of weights", (n,), WEIGHT)
-        parts = self._threads.run(
-            lambda a, b: self._draw_slice(rule, a, b, rows[a:b], weights[a:b]), n
-        )
-        ends = list(accumulate(len(part) for part, _ in parts))
+
+        def draw(a: int, b: int) -> tuple[NDArray[np.uint32], NDArray[np.float64], float]:
+            part, w = self._draw_slice(rule, a, b, rows[a:b], weights[a:b])
+            return part, w, float(w.max(initial=0.0))
+
+        parts = self._threads.run(draw, n)
+        ends = list(accumulate(len(part) for part, _, _ in parts))
         drawn = (ends[-1],)
         self._drawn, self._weights = take("drawn", drawn, ROW), take("weights", drawn, WEIGHT)
-        max_weight = float(max(part.max(initial=0.0) for _, part in parts))
+        max_weight = max(largest for _, _, largest in parts)
         scales = np.array([sum_scale(x, ends[-1]) for x in (max_weight, max_weight * max_weight)])
 
         def settle(piece: int) -> Any:
-            part, w = parts[piece]
+            part, w, _ = parts[piece]
             place = slice(ends[piece] - len(part), ends[piece])
             rows, weights = self._drawn[place], self._weights[place]
             return sampling.settle_draw(self._g, self._h, part, w, scales, rows, weights)
 
         found = zip(*self._threads.together(settle, len(parts)), strict=True)
-        certain, first, second, largest_g, largest_h = found
+        certain, weight, squared, largest_g, largest_h = found
         return DrawSummary(
             n_rows=ends[-1],
             n_certain=int(sum(certain)),
             max_weight=max_weight,
             max_gradient=_value_of_bits(max(largest_g)),
             max_hessian=_value_of_bits(max(largest_h)),
-            sum_weight=float(sum(first) / scales[0]),
-            sum_weight_squared=float(sum(second) / scales[1]),
+            sum_weight=float(sum(weight) / scales[0]),
+            sum_weight_squared=float(sum(squared) / scales[1]),
         )
 
     def _draw_all(self) -> DrawSummary:

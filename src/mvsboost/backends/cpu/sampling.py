@@ -159,7 +159,7 @@ def settle_draw(
     Rows of weight 1, fixed-point Σ w and Σ w², and the largest w |g| and w h as their bits.
     """
     gradients, hessians = _reals(), _reals()
-    certain = first = second = largest_g = largest_h = np.int64(0)
+    certain = weight = squared = largest_g = largest_h = np.int64(0)
     for block in range(0, drawn.shape[0], _BLOCK):
         part, w = drawn[block : block + _BLOCK], their_weights[block : block + _BLOCK]
         out_rows, out_weights = rows[block : block + _BLOCK], weights[block : block + _BLOCK]
@@ -168,8 +168,8 @@ def settle_draw(
         for j in range(part.shape[0]):
             out_weights[j] = w[j]
             certain += np.int64(1) if w[j] == 1.0 else np.int64(0)
-            first += np.int64(np.rint(w[j] * scales[0]))
-            second += np.int64(np.rint(w[j] * w[j] * scales[1]))
+            weight += np.int64(np.rint(w[j] * scales[0]))
+            squared += np.int64(np.rint(w[j] * w[j] * scales[1]))
         for k in range(g.shape[0]):
             row_g, row_h = g[k], h[k]
             for j in range(part.shape[0]):
@@ -179,7 +179,7 @@ def settle_draw(
                 x, y = np.float64(w[j] * gradients[j]), np.float64(w[j] * hessians[j])
                 largest_g = max(largest_g, x.view(np.int64) & MAGNITUDE)
                 largest_h = max(largest_h, y.view(np.int64) & MAGNITUDE)
-    return certain, first, second, largest_g, largest_h
+    return certain, weight, squared, largest_g, largest_h
 
 
 @inlined

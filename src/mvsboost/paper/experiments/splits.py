@@ -14,8 +14,6 @@ from mvsboost.report import Part, Table, Text
 __all__ = ["SPLITS"]
 
 _ASKED = [CONTENDERS[key] for key in ("counters", "mvs", "all leaves", "tuned")]
-_N_SPLITS = {0: 2, 1: 20, 2: 20}
-"""By the effort of a size."""
 
 _TEXT = (
     "Change of 1 − AUC at the best rate and at the published learning rates: on the set's own "
@@ -32,6 +30,10 @@ def _sets(plan: Plan) -> list[str]:
     return [name for name in plan.published.sets if SETS[name].small or plan.size.effort == 2]
 
 
+def _n_splits(plan: Plan) -> int:
+    return 20 if plan.size.effort > 0 else 2
+
+
 def _chosen(plan: Plan, name: str, one: Contender) -> Setting | None:
     return one.tuning(plan, None).chosen(name, one.method)
 
@@ -40,7 +42,7 @@ def _of_splits(plan: Plan, name: str, one: Contender, setting: Setting) -> list[
     """One cell for each split, whose number is the seed as well."""
     engine, view = one.method.engine, one.method.view
     cells = []
-    for split in range(_N_SPLITS[plan.size.effort]):
+    for split in range(_n_splits(plan)):
         cell = at_published_rates(plan).cell(name, setting, split, engine=engine, view=view)
         cells.append({**cell, "split": split})
     return cells
@@ -70,20 +72,20 @@ def _changes(plan: Plan, name: str, one: Contender) -> tuple[Change, Change] | N
 
 
 def _parts(plan: Plan) -> list[Part]:
-    rows, names = [], _sets(plan)
-    for one in _ASKED:
-        by_set = {name: _changes(plan, name, one) for name in names}
-        known = {name: of for name, of in by_set.items() if of is not None}
-        for name, (own, others) in known.items():
+    found = {name: [_changes(plan, name, one) for one in _ASKED] for name in _sets(plan)}
+    # sets that all contenders have: means are over the same, in an interrupted run too
+    known = {name: of for name, of in found.items() if None not in of}
+    if not known:
+        return []
+    rows = []
+    for one, by_set in zip(_ASKED, zip(*known.values(), strict=True), strict=True):
+        for name, (own, others) in zip(known, by_set, strict=True):
             rows.append(_row(f"{SETS[name].title}: {one.method.title}", one, own, others, [name]))
         if len(known) > 1:
-            own, others = (average(of) for of in zip(*known.values(), strict=True))
+            own, others = (average(of) for of in zip(*by_set, strict=True))
             rows.append(_row(f"mean: {one.method.title}", one, own, others, list(known)))
-    if not rows:
-        return []
-    n_splits = _N_SPLITS[plan.size.effort]
     which = "" if plan.size.effort == 2 else _ONLY_SMALL
-    text = _TEXT.format(plan.size.seeds, n_splits, which).rstrip()
+    text = _TEXT.format(plan.size.seeds, _n_splits(plan), which).rstrip()
     return [Text(text), Table(["", "own split", "random splits", "paper"], rows)]
 
 
