@@ -15,7 +15,7 @@ from mvsboost.backends.cpu.arena import Arena
 from mvsboost.backends.cpu.compilation import jit_enabled
 from mvsboost.backends.cpu.growing import Members, Source, TreeGrower
 from mvsboost.backends.cpu.threads import Threads
-from mvsboost.backends.cpu.unusual import RowLists, Unusual, list_unusual, some_lists
+from mvsboost.backends.cpu.unusual import RowLists, Unusual, list_unusual, room_for_lists
 from mvsboost.backends.protocol import (
     DIGIT_BITS,
     AllRows,
@@ -290,12 +290,15 @@ class CPUBackend:
         if rows is RowSet.ALL or len(drawn) == self.n_rows:
             return bins
         if self._compacted is None:
-            shape = len(drawn), bins.shape[1]
-            out = self._compacted = self._arena.take("sample bins", shape, bins.dtype)
+            out = self._compacted = self._room_for_bins()
             self._threads.run(
                 lambda a, b: sampling.gather_rows(bins, drawn[a:b], out[a:b]), len(drawn)
             )
         return self._compacted
+
+    def _room_for_bins(self) -> NDArray[np.uint8]:
+        bins = self.rows.bins
+        return self._arena.take("sample bins", (len(self._drawn), bins.shape[1]), bins.dtype)
 
     @cached_property
     def _unusual(self) -> Unusual | None:
@@ -307,22 +310,26 @@ class CPUBackend:
         return TreeGrower(self.rows.n_bins, self._unusual, self._threads, self._arena)
 
     def _source(self) -> Source:
-        """Bins of the drawn rows, for growing a tree: as lists where these are short."""
-        ids = np.empty(0, ROW) if self._everybody else self._drawn
-        if self._unusual is not None:
-            return Source(self._columns, ids, lists=self._sample_lists(self._unusual.lists))
-        bins = self._bins(RowSet.SAMPLE)
-        if len(bins) < _FEW * self.n_rows:
-            return Source(self._columns, bins=bins, by_row=True)
-        return Source(self._columns, ids, bins)
+        """Bins of the drawn rows, for growing a tree: as lists where these are short.
 
-    def _sample_lists(self, lists: RowLists) -> RowLists:
-        """Lists of the drawn rows, gathered once a draw."""
-        if self._everybody:
-            return lists
-        if self._lists is None:
-            self._lists = some_lists(lists, self._drawn, self._threads, self._arena)
-        return self._lists
+        The first tree of a draw gathers them while it adds up its root.
+        """
+        unusual, drawn, columns = self._unusual, self._drawn, self._columns
+        all_rows = len(drawn) == self.n_rows
+        source = Source(columns) if self._everybody else Source(columns, drawn)
+        if unusual is not None:
+            if all_rows:
+                return source._replace(lists=unusual.lists)
+            if self._lists is not None:
+                return source._replace(lists=self._lists)
+            self._lists = room_for_lists(len(drawn), unusual.longest, self._arena)
+            return source._replace(lists=self._lists, whole_lists=unusual.lists, drawn=drawn)
+        if len(drawn) < _FEW * self.n_rows:
+            source = Source(columns, by_row=True)
+        if all_rows or self._compacted is not None:
+            return source._replace(bins=self._bins(RowSet.SAMPLE))
+        self._compacted = self._room_for_bins()
+        return source._replace(bins=self._compacted, whole_bins=self.rows.bins, drawn=drawn)
 
     def _pack(
         self,
@@ -373,11 +380,11 @@ class CPUBackend:
         members, bins = self._members[rows], self._bins(rows)
         words, bits = members.words, members.count_bits
         start, stop = members.ranges[node]
-        order = members.order[start:stop]
+        order, nobody = members.order[start:stop], np.empty(0, ROW)
 
         def one(a: int, b: int) -> NDArray[np.int64]:
             part = out if a == 0 else np.zeros_like(out)
-            histogram.add_rows(bins, words, bits, order[a:b], features, offsets, part)
+            histogram.add_rows(bins, bins, nobody, words, bits, order[a:b], features, offsets, part)
             return part
 
         for part in self._threads.run(one, len(order))[1:]:

@@ -86,8 +86,11 @@ class Look(NamedTuple):
         Bins of the sample's rows; empty where there are lists.
     by_row
         Whether nodes are partitioned by `bins`, not by `columns`.
-    starts, entries
+    lists
         Lists of the sample's rows; empty where there are bins.
+    whole_bins, whole_lists, drawn
+        Bins or lists of all rows, and which of them the sample's rows are, where `bins` or
+        `lists` is room that the root has yet to fill; `drawn` is empty where it is filled.
     words : (n_rows,)
     order, scratch
         The rows of this thread; nodes own ranges of it.
@@ -111,8 +114,10 @@ class Look(NamedTuple):
     ids: Any
     bins: Any
     by_row: bool
-    starts: Any
-    entries: Any
+    lists: Any
+    whole_bins: Any
+    whole_lists: Any
+    drawn: Any
     words: Any
     order: Any
     scratch: Any
@@ -331,14 +336,34 @@ def _collect(look: Any, own: Any, thread: Any, number: Any) -> None:
     """Add this thread's rows of a node to its part of the histogram."""
     mine, index, places = look.partial[thread], look.index, look.places
     order = look.order[own[RANGE + 2 * number] : own[RANGE + 2 * number + 1]]
+    drawn = look.drawn if own[DEPTH] == 0 else look.drawn[:0]
     for b in range(places[index.shape[0]]):
         mine[b, 0] = mine[b, 1] = 0
-    if number == 0 and look.starts.shape[0] > 0:
-        add_lists_inlined(look.starts, look.entries, look.words, look.bits, order, mine)
+    if number == 0 and look.lists.starts.shape[0] > 0:
+        add_lists_inlined(look.lists, look.whole_lists, drawn, look.words, look.bits, order, mine)
     elif number == 0:
-        add_rows_inlined(look.bins, look.words, look.bits, order, index, places, mine)
+        add_rows_inlined(
+            look.bins,
+            look.whole_bins,
+            drawn,
+            look.words,
+            look.bits,
+            order,
+            index,
+            places,
+            mine,
+        )
     else:
         add_columns_inlined(look.columns, look.words, look.bits, order, index, places, mine)
+
+
+@inlined
+def _share(offsets: Any, team: Any, thread: Any) -> Any:
+    """First feature of a thread's share: all have as many entries, as nearly as can be."""
+    n, f = offsets.shape[0] - 1, 0
+    while f < n and (offsets[f] + offsets[f + 1]) * team.n_threads <= 2 * offsets[n] * thread:
+        f += 1
+    return f
 
 
 @inlined
@@ -358,10 +383,9 @@ def _search(
     It is the sum of all threads' parts, or, where the node has its parent's histogram, that
     less its sibling's, which lies in the slot `taken_from`.
     """
-    n_features, own = look.index.shape[0], nodes.integers[first + which]
-    start = n_features * team.thread // team.n_threads
-    stop = n_features * (team.thread + 1) // team.n_threads
-    offsets, histogram = look.offsets, look.histograms[_slot(own, number)]
+    own, offsets = nodes.integers[first + which], look.offsets
+    start, stop = _share(offsets, team, team.thread), _share(offsets, team, team.thread + 1)
+    histogram = look.histograms[_slot(own, number)]
     if taken_from >= 0:
         bins = histogram[offsets[start] : offsets[stop]].reshape(-1)
         sibling = look.histograms[taken_from, offsets[start] : offsets[stop]].reshape(-1)

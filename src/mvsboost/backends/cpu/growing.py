@@ -47,6 +47,9 @@ class Source(NamedTuple):
     bins: NDArray[np.uint8] = np.empty((0, 0), BIN)
     by_row: bool = False
     lists: RowLists = NO_LISTS
+    whole_bins: NDArray[np.uint8] = np.empty((0, 0), BIN)
+    whole_lists: RowLists = NO_LISTS
+    drawn: NDArray[np.uint32] = np.empty(0, ROW)
 
 
 class TreeGrower:
@@ -165,12 +168,7 @@ class _Room:
             n_rows * team.thread // team.n_threads, n_rows * (team.thread + 1) // team.n_threads
         )
         return grow.Look(
-            columns=source.columns,
-            ids=source.ids,
-            bins=source.bins,
-            by_row=source.by_row,
-            starts=source.lists.starts,
-            entries=source.lists.entries,
+            **source._asdict(),
             words=members.words,
             order=members.order[mine],
             scratch=members.scratch[mine],

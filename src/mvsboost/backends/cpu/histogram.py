@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mvsboost.backends.cpu.machine import add_pair, prefetch, stack_array
+from mvsboost.backends.cpu.machine import add_pair, copy_items, prefetch, stack_array
 from mvsboost.fixedpoint import HALF, QUARTER
 from mvsboost.jit import inlined, twice
 
@@ -34,21 +34,37 @@ def pair_of(word: Any, bits: Any) -> Any:
 
 
 def _add_rows(
-    bins: Any, words: Any, bits: Any, order: Any, features: Any, offsets: Any, histogram: Any
+    bins: Any,
+    whole: Any,
+    drawn: Any,
+    words: Any,
+    bits: Any,
+    order: Any,
+    features: Any,
+    offsets: Any,
+    histogram: Any,
 ) -> None:
-    """Add the rows named in `order` to a histogram of shape (total bins, 2)."""
-    flat, all_bins = histogram.reshape(-1), bins.reshape(-1)
+    """Add the rows named in `order` to a histogram of shape (total bins, 2).
+
+    Where `drawn` is not empty `bins` is room: row r is ``whole[drawn[r]]`` still, and is copied
+    to ``bins[r]`` on the way, since waiting for memory costs nothing while others are added.
+    """
+    flat, own_bins = histogram.reshape(-1), bins.reshape(-1)
+    fresh = drawn.shape[0] > 0
+    all_bins = whole.reshape(-1) if fresh else own_bins
     n_rows, n_features, width = order.shape[0], features.shape[0], np.uint64(bins.shape[1])
     every = n_features == bins.shape[1]  # in order: then they need not be looked up, a sixth less
     for f in range(n_features):
         every = every and features[f] == f
     for j in range(n_rows):
-        soon = np.uint64(order[min(j + AHEAD, n_rows - 1)])
-        prefetch(all_bins, soon * width)
-        prefetch(words, soon)
-        row = np.uint64(order[j])
+        row, soon = np.uint64(order[j]), np.uint64(order[min(j + AHEAD, n_rows - 1)])
         first, second = pair_of(words[row], bits)
+        prefetch(words, soon)
         start = row * width
+        if fresh:
+            soon, start = np.uint64(drawn[soon]), np.uint64(drawn[row]) * width
+            copy_items(own_bins, row * width, all_bins, start, width)
+        prefetch(all_bins, soon * width)
         if every:
             for f in range(n_features):
                 entry = np.uint64(offsets[f]) + np.uint64(all_bins[start + np.uint64(f)])

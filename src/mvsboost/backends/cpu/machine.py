@@ -1,4 +1,4 @@
-"""What Numba does not write by itself: three instructions, and arrays on the stack.
+"""What Numba does not write by itself: a few instructions, and arrays on the stack.
 
 With the JIT off all is plain Python, since there is no machine code to put them in.
 """
@@ -15,7 +15,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
-__all__ = ["add_pair", "lowest_bit", "prefetch", "stack_array"]
+__all__ = ["add_pair", "copy_items", "lowest_bit", "prefetch", "stack_array"]
 
 _PLAIN = bool(getattr(numba.config, "DISABLE_JIT", False))
 
@@ -23,6 +23,10 @@ _PLAIN = bool(getattr(numba.config, "DISABLE_JIT", False))
 def _add_pair(flat: Any, position: Any, first: Any, second: Any) -> None:
     flat[position] += first
     flat[position + type(position)(1)] += second
+
+
+def _copy_items(target: Any, to: Any, source: Any, start: Any, n: Any) -> None:
+    target[int(to) : int(to) + n] = source[int(start) : int(start) + n]
 
 
 def _no_prefetch(array: Any, position: Any) -> None:
@@ -70,6 +74,27 @@ def _prefetch(_context: Any, array: Any, position: Any) -> Any:
 
 
 @intrinsic
+def _copy_memory(_context: Any, target: Any, to: Any, source: Any, start: Any, n: Any) -> Any:
+    """Copy neighbours from one array to another of the same type, which is another memory."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        byte, i64 = ir.IntType(8).as_pointer(), ir.IntType(64)
+        places = []
+        for i in (0, 2):
+            array = context.make_array(signature.args[i])(context, builder, arguments[i])
+            place = builder.gep(array.data, [arguments[i + 1]])
+            places.append(builder.bitcast(place, byte))
+        item = context.get_abi_sizeof(context.get_data_type(signature.args[0].dtype))
+        size = builder.mul(arguments[4], i64(item))
+        kind = ir.FunctionType(ir.VoidType(), [byte, byte, i64, ir.IntType(1)])
+        function = builder.module.declare_intrinsic("llvm.memcpy", [byte, byte, i64], kind)
+        builder.call(function, [*places, size, ir.IntType(1)(0)])
+        return context.get_dummy_value()
+
+    return types.void(target, types.uint64, source, types.uint64, types.uint64), codegen
+
+
+@intrinsic
 def _count_trailing_zeros(_context: Any, word: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         i32, zero_is_undefined = ir.IntType(32), ir.Constant(ir.IntType(1), 0)
@@ -82,6 +107,9 @@ def _count_trailing_zeros(_context: Any, word: Any) -> Any:
 
 add_pair: Any = _add_pair if _PLAIN else _add_vector
 """``add_pair(flat, position, first, second)``: flat[position] += first, the next += second."""
+
+copy_items: Any = _copy_items if _PLAIN else _copy_memory
+"""``copy_items(target, to, source, start, n)``: target[to:to + n] = source[start:start + n]."""
 
 prefetch: Any = _no_prefetch if _PLAIN else _prefetch
 """``prefetch(flat, position)``: have the element in the cache when it is needed."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mvsboost.backends.cpu.histogram import AHEAD
-from mvsboost.backends.cpu.machine import prefetch, stack_array
+from mvsboost.backends.cpu.machine import copy_items, prefetch, stack_array
 from mvsboost.fixedpoint import HALF, QUARTER
 from mvsboost.jit import inlined, kernel
 from mvsboost.numerics import MAGNITUDE
@@ -245,9 +245,8 @@ def pack_all(
 @kernel
 def gather_rows(bins: Any, rows: Any, out: Any) -> None:
     """Copy the bins of some rows side by side."""
-    flat, width, n_rows = bins.reshape(-1), np.uint64(bins.shape[1]), rows.shape[0]
+    flat, flat_out = bins.reshape(-1), out.reshape(-1)
+    width, n_rows = np.uint64(bins.shape[1]), rows.shape[0]
     for j in range(n_rows):
         prefetch(flat, np.uint64(rows[min(j + AHEAD, n_rows - 1)]) * width)
-        i = np.int64(rows[j])
-        for f in range(bins.shape[1]):
-            out[j, f] = bins[i, f]
+        copy_items(flat_out, np.uint64(j) * width, flat, np.uint64(rows[j]) * width, width)

@@ -50,16 +50,18 @@ class RowLists(NamedTuple):
 
     Attributes
     ----------
-    starts : uint32 array of shape (n_rows + 1,)
+    starts : uint32 array of shape (n_rows,)
         Where the list of each row begins.
+    lengths : uint16 array of shape (n_rows,)
     entries : uint16 array
     """
 
     starts: NDArray[np.uint32]
+    lengths: NDArray[np.uint16]
     entries: NDArray[np.uint16]
 
 
-NO_LISTS = RowLists(np.empty(0, _START), np.empty(0, _ENTRY))
+NO_LISTS = RowLists(np.empty(0, _START), np.empty(0, _ENTRY), np.empty(0, _ENTRY))
 """Stands for rows that are not listed."""
 
 
@@ -69,6 +71,8 @@ class Unusual(NamedTuple):
     Attributes
     ----------
     lists : RowLists
+    longest : int
+        Entries of the longest list.
     places : int64 array of shape (n_features + 1,)
         First entry of each feature, and the end.
     usual : int64 array of shape (n_features,)
@@ -76,6 +80,7 @@ class Unusual(NamedTuple):
     """
 
     lists: RowLists
+    longest: int
     places: NDArray[np.int64]
     usual: NDArray[np.int64]
 
@@ -94,14 +99,27 @@ def list_unusual(
     usual, listed = _usual_bins(bins)
     if listed > n_features - COST_OF_A_LIST or places[-1] > np.iinfo(_ENTRY).max:
         return None
-    starts = np.zeros(n_rows + 1, np.int64)
-    threads.run(lambda a, b: count_unusual(bins[a:b], usual, starts[a + 1 : b + 1]), n_rows)
-    np.cumsum(starts, out=starts)
-    if starts[-1] > np.iinfo(_START).max:
+    lengths = np.empty(n_rows, _ENTRY)
+    threads.run(lambda a, b: count_unusual(bins[a:b], usual, lengths[a:b]), n_rows)
+    ends, longest = np.cumsum(lengths, dtype=np.int64), int(lengths.max())
+    if longest * n_rows > np.iinfo(_START).max:
         return None
-    entries = np.empty(starts[-1], _ENTRY)
+    starts, entries = ends - lengths, np.empty(ends[-1], _ENTRY)
     threads.run(lambda a, b: write_unusual(bins[a:b], usual, places, starts[a:b], entries), n_rows)
-    return Unusual(RowLists(starts.astype(_START), entries), places, usual)
+    lists = RowLists(starts.astype(_START), lengths, entries)
+    return Unusual(lists, longest, places, usual)
+
+
+def room_for_lists(n_rows: int, longest: int, arena: Arena) -> RowLists:
+    """Room for the lists of some rows, in which each thread can begin where it likes.
+
+    Most of the entries stay untouched, and are not memory before they are.
+    """
+    return RowLists(
+        arena.take("sample starts", (n_rows,), _START),
+        arena.take("sample lengths", (n_rows,), _ENTRY),
+        arena.take("sample entries", (n_rows * longest,), _ENTRY),
+    )
 
 
 def _usual_bins(bins: NDArray[np.uint8]) -> tuple[NDArray[np.int64], float]:
@@ -112,21 +130,6 @@ def _usual_bins(bins: NDArray[np.uint8]) -> tuple[NDArray[np.int64], float]:
     share = np.array([count.max() for count in counts]) / len(probe)
     usual = np.where(share >= LEAST_SHARE, commonest, -1)
     return usual, float(np.where(usual >= 0, 1.0 - share, 1.0).sum())
-
-
-def some_lists(
-    lists: RowLists, rows: NDArray[np.uint32], threads: Threads, arena: Arena
-) -> RowLists:
-    """The lists of some rows, one after another."""
-    slices = threads.slices(len(rows))
-    lengths = threads.run(lambda a, b: total_length(lists.starts, rows[a:b]), len(rows))
-    first = dict(zip((a for a, _ in slices), np.cumsum([0, *lengths[:-1]]), strict=True))
-    starts = arena.take("sample starts", (len(rows) + 1,), _START)
-    entries = arena.take("sample entries", (sum(lengths),), _ENTRY)
-    threads.run(
-        lambda a, b: copy_lists(*lists, rows[a:b], first[a], starts[a : b + 1], entries), len(rows)
-    )
-    return RowLists(starts, entries)
 
 
 @kernel
@@ -150,44 +153,33 @@ def write_unusual(bins: Any, usual: Any, places: Any, starts: Any, entries: Any)
                 k += 1
 
 
-@kernel
-def total_length(starts: Any, rows: Any) -> Any:
-    """Entries of some rows."""
-    total = np.int64(0)
-    for j in range(rows.shape[0]):
-        row = np.uint64(rows[j])
-        total += np.int64(starts[row + _ONE]) - np.int64(starts[row])
-    return total
-
-
-@kernel
-def copy_lists(
-    starts: Any, entries: Any, rows: Any, first: Any, out_starts: Any, out_entries: Any
-) -> None:
-    """Copy the lists of some rows to `out_entries`, from `first` on."""
-    n_rows, to = rows.shape[0], np.uint64(first)
-    for j in range(n_rows):
-        prefetch(entries, np.uint64(starts[np.uint64(rows[min(j + AHEAD, n_rows - 1)])]))
-        row = np.uint64(rows[j])
-        start, length = np.uint64(starts[row]), np.uint64(starts[row + _ONE] - starts[row])
-        out_starts[j] = to
-        for k in range(length):
-            out_entries[to + k] = entries[start + k]
-        to += length
-    out_starts[n_rows] = to
-
-
 @inlined
 def add_lists_inlined(
-    starts: Any, entries: Any, words: Any, bits: Any, order: Any, histogram: Any
+    lists: Any, whole: Any, drawn: Any, words: Any, bits: Any, order: Any, histogram: Any
 ) -> None:
-    """Add the rows named in `order` to a histogram of shape (places, 2), but for usual bins."""
-    flat, n_rows = histogram.reshape(-1), order.shape[0]
+    """Add the rows named in `order` to a histogram of shape (places, 2), but for usual bins.
+
+    Where `drawn` is not empty `lists` is room: row r has the list of row ``drawn[r]`` of `whole`
+    still, and it is copied on the way, the rows of `order` one after another.
+    """
+    flat, n_rows, fresh = histogram.reshape(-1), order.shape[0], drawn.shape[0] > 0
+    source = whole if fresh else lists
+    to = np.uint64(0)
+    if fresh and n_rows > 0:  # as if all lists before were as long as the longest
+        to = np.uint64(order[0]) * np.uint64(lists.entries.shape[0] // drawn.shape[0])
     for j in range(n_rows):
-        soon = np.uint64(order[min(j + AHEAD, n_rows - 1)])
-        prefetch(entries, np.uint64(starts[soon]))
-        prefetch(words, soon)
-        row = np.uint64(order[j])
+        row, soon = np.uint64(order[j]), np.uint64(order[min(j + AHEAD, n_rows - 1)])
         first, second = pair_of(words[row], bits)
-        for k in range(np.uint64(starts[row]), np.uint64(starts[row + _ONE])):
-            add_pair(flat, np.uint64(entries[k]) << _ONE, first, second)
+        prefetch(words, soon)
+        if fresh:
+            lists.starts[row], own = to, row
+            row, soon = np.uint64(drawn[row]), np.uint64(drawn[soon])
+            lists.lengths[own] = whole.lengths[row]
+        prefetch(source.entries, np.uint64(source.starts[soon]))
+        start = np.uint64(source.starts[row])
+        for k in range(np.uint64(source.lengths[row])):
+            entry = source.entries[start + k]
+            add_pair(flat, np.uint64(entry) << _ONE, first, second)
+            if fresh:
+                lists.entries[to + k] = entry
+        to += np.uint64(source.lengths[row])
