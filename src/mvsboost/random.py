@@ -18,17 +18,21 @@ from numpy.typing import NDArray
 from mvsboost.jit import inlined
 
 __all__ = [
+    "NEXT_ROW",
     "Purpose",
     "row_bits",
     "row_bits_scalar",
+    "row_state_scalar",
     "rows_set_aside",
     "stream_key",
     "uniform",
-    "uniform_scalar",
+    "uniform_from_state_scalar",
 ]
 
 _MASK = (1 << 64) - 1
-_WEYL = np.uint64(0x9E3779B97F4A7C15)
+NEXT_ROW = np.uint64(0x9E3779B97F4A7C15)
+"""What a row's state grows by to the next row's: kernels that go from row to row add it."""
+
 _MIX1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX2 = np.uint64(0x94D049BB133111EB)
 _S30, _S27, _S31, _S32, _S11 = (np.uint64(s) for s in (30, 27, 31, 32, 11))
@@ -68,16 +72,25 @@ def stream_key(seed: int, iteration: int, purpose: Purpose, attempt: int = 0) ->
     """
     key = 0
     for part in (seed, iteration, int(purpose), attempt):
-        key = _mix((key + int(_WEYL) + (part & _MASK)) & _MASK)
+        key = _mix((key + int(NEXT_ROW) + (part & _MASK)) & _MASK)
     return np.uint64(key)
+
+
+def _row_state(key: Any, row: Any) -> Any:
+    """The Weyl sequence of a key at a row (uint64)."""
+    return key + (row + np.uint64(1)) * NEXT_ROW
+
+
+def _state_bits(state: Any) -> Any:
+    """64 random bits from a state."""
+    z = (state ^ (state >> _S30)) * _MIX1
+    z = (z ^ (z >> _S27)) * _MIX2
+    return z ^ (z >> _S31)
 
 
 def row_bits(key: Any, row: Any) -> Any:
     """64 random bits of a row (uint64 arrays or scalars) under a stream key."""
-    z = key + (row + np.uint64(1)) * _WEYL
-    z = (z ^ (z >> _S30)) * _MIX1
-    z = (z ^ (z >> _S27)) * _MIX2
-    return z ^ (z >> _S31)
+    return _state_bits(_row_state(key, row))
 
 
 def uniform_from_bits(bits: Any) -> Any:
@@ -119,12 +132,18 @@ def rows_set_aside(groups: NDArray[np.float64], fraction: float, seed: int) -> N
     return apart
 
 
-row_bits_scalar = inlined(row_bits)
+row_state_scalar = inlined(_row_state)
+_state_bits_scalar = inlined(_state_bits)
 _uniform_from_bits_scalar = inlined(uniform_from_bits)
 
 
-def _uniform_scalar(key: Any, row: Any) -> Any:
-    return _uniform_from_bits_scalar(row_bits_scalar(key, row))
+def _row_bits_scalar(key: Any, row: Any) -> Any:
+    return _state_bits_scalar(row_state_scalar(key, row))
 
 
-uniform_scalar = inlined(_uniform_scalar)
+def _uniform_from_state(state: Any) -> Any:
+    return _uniform_from_bits_scalar(_state_bits_scalar(state))
+
+
+row_bits_scalar = inlined(_row_bits_scalar)
+uniform_from_state_scalar = inlined(_uniform_from_state)

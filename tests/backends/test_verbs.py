@@ -209,6 +209,11 @@ VERBS: dict[str, Callable[[Backend, Any, Any], Any]] = {
     "compute_gradients": lambda b, t, o: (b.compute_gradients(2), b.gradients()),
     "compute_gradients first order": lambda b, t, o: (b.compute_gradients(1), b.gradients()),
     "gradient_sums": lambda b, t, o: b.gradient_sums(2.0 ** np.array([30, 28, 20, 25])),
+    "gradient_sums of squares": lambda b, t, o: b.gradient_sums(np.array([0, 0, 2.0**20, 2.0**25])),
+    "gradient_sums, then fewer": lambda b, t, o: [
+        b.gradient_sums(2.0 ** np.array([30, 28, 20, 25]) * wanted)
+        for wanted in (np.ones(4), np.array([0.0, 1.0, 0.0, 1.0]), np.ones(4))
+    ],
     **{
         f"score_rows {rule.name}": lambda b, t, o, rule=rule: scored(b, ScoreRule(rule, 0.3))
         for rule in Score

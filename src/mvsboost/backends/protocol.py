@@ -599,7 +599,10 @@ class Backend(Protocol):
         """Bring back g and h, (n_outputs, n_rows) each; only user-made samplers ask for it."""
 
     def gradient_sums(self, scales: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Σ g, Σ h, Σ g², Σ h² for each output, fixed-point: (n_outputs, 4), see `Moments`."""
+        """Σ g, Σ h, Σ g², Σ h² for each output, fixed-point: (n_outputs, 4), see `Moments`.
+
+        A sum whose scale is 0 is not needed, and 0.
+        """
 
     def score_rows(self, rule: ScoreRule) -> float:
         """Score every row, keep the scores, return the largest."""

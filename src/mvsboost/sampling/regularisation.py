@@ -39,7 +39,7 @@ rows it would stand for under uniform sampling, however small its gradient is.
 
 @dataclass(frozen=True)
 class GradientMoments:
-    """Sums over all rows, (n_outputs,) each."""
+    """Sums over all rows, (n_outputs,) each; see `gradient_moments`."""
 
     gradient: NDArray[np.float64]
     hessian: NDArray[np.float64]
@@ -59,11 +59,17 @@ class GradientMoments:
         return np.where(held, self.gradient_squared / np.where(held, self.hessian, 1.0), 0.0)
 
 
-def gradient_moments(backend: SampledRows, gradients: GradientRange) -> GradientMoments:
-    """Sums of g, h, g² and h² over all rows, exact up to the unit of their magnitude."""
+def gradient_moments(
+    backend: SampledRows, gradients: GradientRange, *, squares_only: bool = False
+) -> GradientMoments:
+    """Sums of g, h, g² and h² over all rows, exact up to the unit of their magnitude.
+
+    Those of g and h are left out, and 0, where only squares are wanted: half of the time.
+    """
     g, h = gradients.max_gradient, gradients.max_hessian
     scales = np.array([sum_scale(x, backend.n_rows) for x in (g, h, g * g, h * h)])
-    sums = backend.gradient_sums(scales) / scales
+    wanted = np.array([not squares_only, not squares_only, True, True])
+    sums = backend.gradient_sums(scales * wanted) / scales
     return GradientMoments(*(sums[:, which.value] for which in _MOMENTS))
 
 
@@ -123,7 +129,7 @@ def regularisation(
     """
     if not isinstance(lam, str):
         return float(lam)
-    sums = gradient_moments(backend, context.gradients)
+    sums = gradient_moments(backend, context.gradients, squares_only=lam != "root")
     value = LAMBDA_RULES[lam](sums, backend, context)
     least = sums.balance if score is Score.MVS else sums.gradient_squared.sum() / context.n_rows
     return max(value, LAMBDA_FLOOR * float(least))

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mvsboost.backends.cpu.machine import add_pair, lowest_bit, stack_array
+from mvsboost.backends.cpu.machine import add_pair, lowest_bit, stack_array, wide_vectors
 from mvsboost.backends.protocol import TreeArrays
 from mvsboost.dtypes import TABLE
 from mvsboost.jit import inlined, kernel
@@ -216,6 +216,7 @@ def find_leaves(columns: Any, start: int, stop: int, tests: Any, splits: Any, le
 
     Its number from the left; of a deep tree, its node.
     """
+    wide_vectors()
     planes, words = _planes(), _words()
     n_words = tests.tables.shape[1]  # of four planes each
     size = min(_BLOCK, _ROOM // (4 * n_words))
@@ -282,6 +283,7 @@ def sum_leaves(leaf: Any, g: Any, h: Any, scales: Any, out: Any) -> None:
     `out` has shape (2, n_numbers, 4) with the sums in the first three columns, of even and of
     odd rows: two rows of one leaf need not wait for each other.
     """
+    wide_vectors()
     whole_g, whole_h, flat = _whole_numbers(), _whole_numbers(), out.reshape(-1)
     other = np.uint64(4 * out.shape[1])
     for block in range(0, leaf.shape[0], _BLOCK):
@@ -299,6 +301,7 @@ def sum_leaves(leaf: Any, g: Any, h: Any, scales: Any, out: Any) -> None:
 @kernel
 def add_values(leaf: Any, value: Any, score: Any) -> None:
     """Add each row's leaf value to its score."""
+    wide_vectors()
     for i in range(leaf.shape[0]):
         score[i] += value[np.uint64(leaf[i])]
 

@@ -83,7 +83,7 @@ class CPUBackend:
         self._compacted: NDArray[np.uint8] | None = None
         self._lists: RowLists | None = None
         self._range = GradientRange(0.0, 0.0, 0.0, -1)
-        self._moments: tuple[list[float], NDArray[np.int64]] | None = None
+        self._moments: tuple[NDArray[np.float64], NDArray[np.int64]] | None = None
         self._members: dict[RowSet, Members] = {}
         self._leaves: _Leaves | None = None
         self._measured: RowMetric | None = None
@@ -147,10 +147,12 @@ class CPUBackend:
             gradients.moment_sums(self._g, self._h, start, stop, scales, out)
             return out
 
-        wanted = scales.tolist()
-        if self._moments is None or self._moments[0] != wanted:  # splits and λ both ask for them
-            self._moments = wanted, self._sum(one)
-        return self._moments[1]
+        wanted = scales != 0.0
+        # splits and λ both ask for them, λ for fewer
+        if self._moments is None or (wanted & (scales != self._moments[0])).any():
+            self._moments = scales.copy(), self._sum(one)
+        sums: NDArray[np.int64] = self._moments[1] * wanted
+        return sums
 
     # --- sampling -------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mvsboost.backends.cpu.machine import wide_vectors
 from mvsboost.jit import kernel
 from mvsboost.numerics import coarse_sigmoid_scalar, exp_scalar
 
@@ -22,6 +23,7 @@ _MAGNITUDE = np.int32(0x7FFFFFFF)
 @kernel
 def logistic(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, _: Any) -> None:
     """Logistic: g = p − y, h = max(p (1 − p), tiny) with p = sigmoid(F)."""
+    wide_vectors()
     target, scores = y[start:stop], score[0, start:stop]
     out_g, out_h = g[0, start:stop], h[0, start:stop]
     for i in range(stop - start):
@@ -33,6 +35,7 @@ def logistic(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, _: Any) 
 @kernel
 def softmax(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, p: Any) -> None:
     """Softmax: g_k = p_k − [y = k], h_k = max(p_k (1 − p_k), tiny); p is room for one row."""
+    wide_vectors()
     n_outputs = score.shape[0]
     for i in range(start, stop):
         largest = score[0, i]
@@ -51,6 +54,7 @@ def softmax(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, p: Any) -
 @kernel
 def squared(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, _: Any) -> None:
     """Squared: g = F − y, h = 1."""
+    wide_vectors()
     target, scores = y[start:stop], score[0, start:stop]
     out_g, out_h = g[0, start:stop], h[0, start:stop]
     for i in range(stop - start):
@@ -61,6 +65,7 @@ def squared(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, _: Any) -
 @kernel
 def quantile(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, given: Any) -> None:
     """Quantile: g = 1 − α over the target, −α under it, 0 on it; h = 1."""
+    wide_vectors()
     alpha = given[0]
     target, scores = y[start:stop], score[0, start:stop]
     out_g, out_h = g[0, start:stop], h[0, start:stop]
@@ -74,6 +79,7 @@ def quantile(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, given: A
 @kernel
 def absolute(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, _: Any) -> None:
     """Absolute: g = sign(F − y), h = 1."""
+    wide_vectors()
     target, scores = y[start:stop], score[0, start:stop]
     out_g, out_h = g[0, start:stop], h[0, start:stop]
     for i in range(stop - start):
@@ -86,6 +92,7 @@ def absolute(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, _: Any) 
 @kernel
 def poisson(y: Any, score: Any, g: Any, h: Any, start: int, stop: int, _: Any) -> None:
     """Poisson: g = e^F − y, h = e^F."""
+    wide_vectors()
     target, scores = y[start:stop], score[0, start:stop]
     out_g, out_h = g[0, start:stop], h[0, start:stop]
     for i in range(stop - start):
@@ -107,6 +114,7 @@ KERNELS = {
 @kernel
 def weigh(g: Any, h: Any, weight: Any, start: int, stop: int, first_order: bool) -> None:
     """Multiply by the row weight; at first order the hessian is the row weight."""
+    wide_vectors()
     for k in range(g.shape[0]):
         row_g, row_h = g[k, start:stop], h[k, start:stop]
         for i in range(stop - start):
@@ -121,6 +129,7 @@ def bit_range(g_bits: Any, h_bits: Any, start: int, stop: int) -> Any:
     Non-negative floats are ordered like their bits, and a maximum of integers
     vectorises where one of floats, with its rules for NaN, does not.
     """
+    wide_vectors()
     g_max, h_max, h_min = np.int32(0), np.int32(-2147483648), np.int32(0x7F800000)
     for k in range(g_bits.shape[0]):
         row_g, row_h = g_bits[k, start:stop], h_bits[k, start:stop]
@@ -134,10 +143,17 @@ def bit_range(g_bits: Any, h_bits: Any, start: int, stop: int) -> Any:
 @kernel
 def moment_sums(g: Any, h: Any, start: int, stop: int, scales: Any, out: Any) -> None:
     """Fixed-point Σ g, Σ h, Σ g², Σ h² of each output into out (n_outputs, 4)."""
+    wide_vectors()
+    squares_only = scales[0] == 0.0 and scales[1] == 0.0
     for k in range(g.shape[0]):
         a = b = c = d = np.int64(0)
         row_g, row_h = g[k, start:stop], h[k, start:stop]
-        for i in range(stop - start):
+        if squares_only:
+            for i in range(stop - start):
+                x, y = np.float64(row_g[i]), np.float64(row_h[i])
+                c += np.int64(np.rint(x * x * scales[2]))
+                d += np.int64(np.rint(y * y * scales[3]))
+        for i in range(0 if squares_only else stop - start):
             x, y = np.float64(row_g[i]), np.float64(row_h[i])
             a += np.int64(np.rint(x * scales[0]))
             b += np.int64(np.rint(y * scales[1]))

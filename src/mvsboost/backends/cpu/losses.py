@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mvsboost.backends.cpu.machine import stack_array
+from mvsboost.backends.cpu.machine import stack_array, wide_vectors
 from mvsboost.jit import kernel
 from mvsboost.numerics import MAGNITUDE, exp_scalar, log_scalar
 
@@ -24,6 +24,7 @@ def logistic(y: Any, score: Any, start: int, stop: int, out: Any) -> None:
 
     Two short loops are faster than one: more of their turns run at the same time.
     """
+    wide_vectors()
     exponential = _reals()
     for block in range(start, stop, _BLOCK):
         n = min(_BLOCK, stop - block)
@@ -39,6 +40,7 @@ def logistic(y: Any, score: Any, start: int, stop: int, out: Any) -> None:
 @kernel
 def softmax(y: Any, score: Any, start: int, stop: int, out: Any) -> None:
     """Softmax: log Σ_k e**(F_k − m) + (m − F_y) with m = max F."""
+    wide_vectors()
     for i in range(start, stop):
         largest = score[0, i]
         for k in range(1, score.shape[0]):
@@ -52,6 +54,7 @@ def softmax(y: Any, score: Any, start: int, stop: int, out: Any) -> None:
 @kernel
 def largest_bits(bits: Any) -> Any:
     """The largest magnitude of float64 numbers, from and as their bits: NaN is above all."""
+    wide_vectors()
     largest = np.int64(0)
     for i in range(bits.shape[0]):
         largest = max(largest, bits[i] & MAGNITUDE)
@@ -61,6 +64,7 @@ def largest_bits(bits: Any) -> Any:
 @kernel
 def fixed_point_sum(rows: Any, scale: float) -> Any:
     """Sum of the nearest integers of the scaled numbers."""
+    wide_vectors()
     total = np.int64(0)
     for i in range(rows.shape[0]):
         total += np.int64(np.rint(rows[i] * scale))

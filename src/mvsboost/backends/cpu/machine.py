@@ -15,7 +15,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
-__all__ = ["add_pair", "copy_items", "lowest_bit", "prefetch", "stack_array"]
+__all__ = ["add_pair", "copy_items", "lowest_bit", "prefetch", "stack_array", "wide_vectors"]
 
 _PLAIN = bool(getattr(numba.config, "DISABLE_JIT", False))
 
@@ -27,6 +27,10 @@ def _add_pair(flat: Any, position: Any, first: Any, second: Any) -> None:
 
 def _copy_items(target: Any, to: Any, source: Any, start: Any, n: Any) -> None:
     target[int(to) : int(to) + n] = source[int(start) : int(start) + n]
+
+
+def _any_width() -> None:
+    return None
 
 
 def _no_prefetch(array: Any, position: Any) -> None:
@@ -95,6 +99,16 @@ def _copy_memory(_context: Any, target: Any, to: Any, source: Any, start: Any, n
 
 
 @intrinsic
+def _as_wide_as_can_be(_context: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        # llvmlite knows attributes of one word only, and writes any that is in the set
+        set.add(builder.function.attributes, '"prefer-vector-width"="512"')
+        return context.get_dummy_value()
+
+    return types.void(), codegen
+
+
+@intrinsic
 def _count_trailing_zeros(_context: Any, word: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         i32, zero_is_undefined = ir.IntType(32), ir.Constant(ir.IntType(1), 0)
@@ -117,6 +131,13 @@ prefetch: Any = _no_prefetch if _PLAIN else _prefetch
 
 lowest_bit: Any = _plain_lowest_bit if _PLAIN else _count_trailing_zeros
 """``lowest_bit(word)``: position of the lowest bit set in a uint32; 32 where there is none."""
+
+
+wide_vectors: Any = _any_width if _PLAIN else _as_wide_as_can_be
+"""``wide_vectors()`` in a kernel lets its loops have vectors of 512 bits where there are any.
+
+LLVM would stop at 256, for fear of a processor that slows down; loops over all rows take a tenth
+to a third less time with 512."""
 
 
 def stack_array(dtype: Any, *shape: int) -> Any:

@@ -7,11 +7,16 @@ from typing import Any
 import numpy as np
 
 from mvsboost.backends.cpu.histogram import AHEAD
-from mvsboost.backends.cpu.machine import copy_items, prefetch, stack_array
+from mvsboost.backends.cpu.machine import copy_items, prefetch, stack_array, wide_vectors
 from mvsboost.fixedpoint import HALF, QUARTER
 from mvsboost.jit import inlined, kernel
 from mvsboost.numerics import MAGNITUDE
-from mvsboost.random import row_bits_scalar, uniform_scalar
+from mvsboost.random import (
+    NEXT_ROW,
+    row_bits_scalar,
+    row_state_scalar,
+    uniform_from_state_scalar,
+)
 
 _BLOCK = 2048  # rows whose numbers stay in the first-level cache
 _reals, _flags = stack_array(np.float64, _BLOCK), stack_array(np.uint8, _BLOCK)
@@ -34,6 +39,7 @@ def mvs_scores(g: Any, h: Any, start: int, stop: int, lam: float, out: Any, bits
 
     `bits` is another view of `out`: a maximum of integers vectorises, one of floats does not.
     """
+    wide_vectors()
     gradients, hessians, largest = _reals(), _reals(), np.int32(0)
     for block in range(start, stop, _BLOCK):
         n = min(_BLOCK, stop - block)
@@ -56,6 +62,7 @@ def mvs_scores(g: Any, h: Any, start: int, stop: int, lam: float, out: Any, bits
 @kernel
 def threshold_sums(scores: Any, mu: float, scale: float) -> Any:
     """Fixed-point sum of the scores under µ, rows at or over µ, rows at 0."""
+    wide_vectors()
     total, large, zero = np.int64(0), np.int64(0), np.int64(0)
     for i in range(scores.shape[0]):
         score = np.float64(scores[i])
@@ -109,10 +116,10 @@ def draw_poisson(
     n = np.int64(0)
     for block in range(0, scores.shape[0], _BLOCK):
         part = scores[block : block + _BLOCK]
-        first = np.uint64(offset + block)
+        state = row_state_scalar(key, np.uint64(offset + block))
         for i in range(part.shape[0]):
-            score = np.float64(part[i])
-            u = uniform_scalar(key, first + np.uint64(i))
+            score, u = np.float64(part[i]), uniform_from_state_scalar(state)
+            state += NEXT_ROW
             drawn = ((score >= mu) | (u * mu < score)) & (score > 0.0)
             keep[i] = np.uint8(1) if drawn else np.uint8(0)
         for i in range(part.shape[0]):
@@ -158,6 +165,7 @@ def settle_draw(
 
     Rows of weight 1, fixed-point Σ w and Σ w², and the largest w |g| and w h as their bits.
     """
+    wide_vectors()
     gradients, hessians = _reals(), _reals()
     certain = weight = squared = largest_g = largest_h = np.int64(0)
     for block in range(0, drawn.shape[0], _BLOCK):
@@ -204,6 +212,7 @@ def pack_rows(
 
     Rows lie apart, so that they are gathered first: what is left to do vectorises.
     """
+    wide_vectors()
     gradients, hessians, uniform = _reals(), _reals(), _reals()
     first = second = np.int64(0)
     for block in range(0, rows.shape[0], _BLOCK):
@@ -213,7 +222,8 @@ def pack_rows(
             i = np.uint64(part[j])
             gradients[j], hessians[j] = np.float64(g[i]), np.float64(h[i])
         for j in range(part.shape[0]):
-            uniform[j] = uniform_scalar(key, np.uint64(offset) + np.uint64(part[j]))
+            state = row_state_scalar(key, np.uint64(offset) + np.uint64(part[j]))
+            uniform[j] = uniform_from_state_scalar(state)
         for j in range(part.shape[0]):
             u = uniform[j]
             gradient = _round(w[j] * gradients[j] * scales[0], u)
@@ -230,10 +240,13 @@ def pack_all(
     g: Any, h: Any, key: Any, offset: int, scales: Any, count_bits: int, words: Any
 ) -> Any:
     """`pack_rows` of consecutive rows with weight 1, from the global id `offset` on."""
+    wide_vectors()
     first = second = np.int64(0)
     weight = np.int64(scales[2])  # a power of two of at least 1: a whole number stays whole
+    state = row_state_scalar(key, np.uint64(offset))
     for i in range(g.shape[0]):
-        u = uniform_scalar(key, np.uint64(offset) + np.uint64(i))
+        u = uniform_from_state_scalar(state)
+        state += NEXT_ROW
         gradient = _round(np.float64(g[i]) * scales[0], u)
         hessian = _round(np.float64(h[i]) * scales[1], u)
         words[i] = (gradient << HALF) + (hessian << QUARTER) + weight
