@@ -179,25 +179,29 @@ def _best_splits(
         if categorical[f]:
             n = _sort_categories(part, n_bins, total, units, bits, order)
         best, place, threshold, chosen = _NEVER, np.int64(0), np.int64(0), np.int64(0)
+        cuts = np.int64(0)
         for side in range(n_sides):
             first, second = sums[side, 0], sums[side, 1]
-            p0 = p1 = low = high = np.int64(0)
+            p0 = p1 = low = np.int64(0)
             if categorical[f]:
                 for t in range(n):
                     c = order[n - 1 - t] if side == 1 else order[t]
                     p0 += part[c, 0]
                     p1 += part[c, 1]
                     first[t], second[t] = p0, p1
-                high = np.int64(n)
-            else:
-                if side == 1:
-                    p0, p1 = missing0, missing1
+                cuts = np.int64(n)
+            elif side == 0:
                 for t in range(n):
                     p0 += part[t, 0]
                     p1 += part[t, 1]
                     # a bin without rows is written over: a cut behind it is the one before it
-                    first[high], second[high], order[high] = p0, p1, t
-                    high += np.int64(1) if part[t, 0] != 0 or t == 0 else np.int64(0)
+                    first[cuts], second[cuts], order[cuts] = p0, p1, t
+                    cuts += np.int64(1) if part[t, 0] != 0 or t == 0 else np.int64(0)
+            else:  # the same cuts, with missing values on the left
+                for i in range(cuts):
+                    first[i] = sums[0, 0, i] + missing0
+                    second[i] = sums[0, 1, i] + missing1
+            high = cuts
             while low < high and second[low] & _LOW < least:
                 low += 1
             while low < high and second[high - 1] & _LOW > most:
