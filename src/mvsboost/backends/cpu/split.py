@@ -37,6 +37,7 @@ _LOW = np.int64(0xFFFFFFFF)
 _SIGN, _BUT_SIGN = np.int64(63), np.int64(0x7FFFFFFFFFFFFFFF)
 _NEVER = np.int64(-0x7FF0000000000001)  # the key of -inf
 _LARGE = float(1 << 40)
+_LARGE_L2 = 2.0**400  # products of two such numbers and of sums are finite still
 
 GRADIENT, HESSIAN, WEIGHT = 0, 1, 2
 """Units in the array `units`: the real value of one step of each fixed-point field."""
@@ -44,7 +45,7 @@ GRADIENT, HESSIAN, WEIGHT = 0, 1, 2
 L2, MIN_WEIGHT, MIN_HESSIAN, MIN_COUNT, LOWER, UPPER, DISPERSION = range(7)
 """Limits in the array `limits`."""
 
-_side_sums, _gains_of_side = stack_array(np.int64, 2, 2, TABLE), stack_array(np.int64, TABLE)
+_side_sums, _ranks_of_side = stack_array(np.int64, 2, 2, TABLE), stack_array(np.int64, TABLE)
 _category_order, _category_ratios = stack_array(np.int64, TABLE), stack_array(np.float64, TABLE)
 
 
@@ -73,7 +74,7 @@ def smallest_gain(words: Any, units: Any, bits: Any, limits: Any) -> Any:
 
 @inlined
 def _swap_order(bits: Any) -> Any:
-    """Bits of a float64 to an integer of the same order among floats, and back.
+    """Bits of a float64 to an integer of the same order among floats.
 
     A maximum of integers vectorises, one of floats, with its rules for NaN, does not.
     """
@@ -81,7 +82,26 @@ def _swap_order(bits: Any) -> Any:
 
 
 @inlined
-def _gains(
+def _score(gradient: Any, hessian: Any, l2: Any, value: Any) -> Any:
+    return -value * (2.0 * gradient + (hessian + l2) * value)
+
+
+@inlined
+def _gain(first: Any, second: Any, total: Any, units: Any, bits: Any, limits: Any) -> Any:
+    """Gain of a split with these words on the left, and by how much the right's value is larger."""
+    l2, lower, upper = limits[L2], limits[LOWER], limits[UPPER]
+    g, h = (total[0] >> bits) * units[GRADIENT], (total[1] >> HALF) * units[HESSIAN]
+    # units are powers of two, so the right side's sums are exact differences
+    ga, ha = (first >> bits) * units[GRADIENT], (second >> HALF) * units[HESSIAN]
+    gb, hb = g - ga, h - ha
+    v = _value(g, h, l2, lower, upper)
+    va, vb = _value(ga, ha, l2, lower, upper), _value(gb, hb, l2, lower, upper)
+    gain = _score(ga, ha, l2, va) + _score(gb, hb, l2, vb) - _score(g, h, l2, v)
+    return gain, vb - va
+
+
+@inlined
+def _rank(
     first: Any,
     second: Any,
     total: Any,
@@ -91,28 +111,33 @@ def _gains(
     sign: Any,
     out: Any,
 ) -> None:
-    """Gains of candidates with these words on the left, as keys; -inf where not allowed.
+    """Integers in the order of the gains of candidates with these words on the left.
 
-    Without a branch, so that it vectorises.
+    `_NEVER` where a candidate is not allowed. Without a branch, so that it vectorises.
     """
-    count, unit_g, unit_h = (np.int64(1) << bits) - np.int64(1), units[GRADIENT], units[HESSIAN]
-    l2, lower, upper, min_h = limits[L2], limits[LOWER], limits[UPPER], limits[MIN_HESSIAN]
-    g, h = (total[0] >> bits) * unit_g, (total[1] >> HALF) * unit_h
-    v = _value(g, h, l2, lower, upper)
-    parent = -v * (2.0 * g + (h + l2) * v)
-    least_n = np.int64(limits[MIN_COUNT])
+    count, least_n = (np.int64(1) << bits) - np.int64(1), np.int64(limits[MIN_COUNT])
     most_n = (total[0] & count) - least_n
+    # in units of the fields, which are powers of two, so that nothing rounds differently
+    l2, min_h = limits[L2] / units[HESSIAN], limits[MIN_HESSIAN] / units[HESSIAN]
+    g, h = np.float64(total[0] >> bits), np.float64(total[1] >> HALF)
+    bounded = limits[LOWER] > -np.inf or limits[UPPER] < np.inf or sign != 0.0
+    if bounded or not (l2 + min_h > 0.0 and l2 < _LARGE_L2):
+        for t in range(first.shape[0]):
+            gain, rise = _gain(first[t], second[t], total, units, bits, limits)
+            n_left, ha = first[t] & count, np.float64(second[t] >> HALF)
+            allowed = (n_left >= least_n) & (n_left <= most_n) & (ha >= min_h) & (h - ha >= min_h)
+            allowed &= (sign * rise >= 0.0) & (gain == gain)
+            out[t] = _swap_order(np.float64(gain).view(np.int64)) if allowed else _NEVER
+        return
+    # the parent's score is the same for all, and one division serves both sides
     for t in range(first.shape[0]):
-        first_word, second_word = first[t], second[t]
-        # units are powers of two, so the right side's sums are exact differences
-        ga, ha = (first_word >> bits) * unit_g, (second_word >> HALF) * unit_h
-        gb, hb = g - ga, h - ha
-        va, vb = _value(ga, ha, l2, lower, upper), _value(gb, hb, l2, lower, upper)
-        gain = -va * (2.0 * ga + (ha + l2) * va) - vb * (2.0 * gb + (hb + l2) * vb) - parent
-        n_left = first_word & count
+        ga, ha = np.float64(first[t] >> bits), np.float64(second[t] >> HALF)
+        gb, hb, n_left = g - ga, h - ha, first[t] & count
+        a, b = ha + l2, hb + l2
+        score = (ga * ga * b + gb * gb * a) / (a * b)
         allowed = (n_left >= least_n) & (n_left <= most_n) & (ha >= min_h) & (hb >= min_h)
-        allowed &= (sign * (vb - va) >= 0.0) & (gain == gain)
-        out[t] = _swap_order(np.float64(gain).view(np.int64)) if allowed else _NEVER
+        allowed &= score < np.inf
+        out[t] = np.float64(score).view(np.int64) if allowed else _NEVER
 
 
 @inlined
@@ -164,7 +189,7 @@ def _best_splits(
     Numeric features send bins up to t to the left, and missing values too if the side is 1;
     categorical ones t + 1 of the sorted categories, the last ones if the side is 1.
     """
-    sums, of_side, order = _side_sums(), _gains_of_side(), _category_order()
+    sums, of_side, order = _side_sums(), _ranks_of_side(), _category_order()
     # the smallest and largest weight on the left, in units
     least = np.int64(np.ceil(min(limits[MIN_WEIGHT] / units[WEIGHT], _LARGE)))
     most = (total[1] & _LOW) - least
@@ -207,7 +232,7 @@ def _best_splits(
             while low < high and second[high - 1] & _LOW > most:
                 high -= 1
             first, second, sign = first[low:high], second[low:high], np.float64(monotone[f])
-            _gains(first, second, total, units, bits, limits, sign, of_side)
+            _rank(first, second, total, units, bits, limits, sign, of_side)
             largest, where = best, np.int64(0)
             for i in range(first.shape[0]):
                 largest = max(largest, of_side[i])
@@ -216,11 +241,12 @@ def _best_splits(
                     where += 1
                 best, place, chosen = largest, low + where, np.int64(side)
                 threshold = place if categorical[f] else order[place]
-        if n_sides == 1 and best > _NEVER:
-            # a missing value not seen here follows the larger side
-            left = sums[0, 1, place] & _LOW
-            chosen = np.int64(2 * left >= (total[1] & _LOW))
-        gains[f] = np.int64(_swap_order(best)).view(np.float64)
+        gains[f] = -np.inf
+        if best > _NEVER:
+            first_word, second_word = sums[chosen, 0, place], sums[chosen, 1, place]
+            gains[f], _ = _gain(first_word, second_word, total, units, bits, limits)
+            if n_sides == 1:  # a missing value not seen here follows the larger side
+                chosen = np.int64(2 * (second_word & _LOW) >= (total[1] & _LOW))
         if categorical[f]:
             gains[f] -= n * by_chance
         thresholds[f], sides[f] = threshold, chosen
