@@ -101,8 +101,9 @@ def _copy_memory(_context: Any, target: Any, to: Any, source: Any, start: Any, n
 @intrinsic
 def _as_wide_as_can_be(_context: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        # llvmlite knows attributes of one word only, and writes any that is in the set
-        set.add(builder.function.attributes, '"prefer-vector-width"="512"')
+        attributes = builder.function.attributes
+        if isinstance(attributes, set):  # llvmlite's own add knows attributes of one word only
+            set.add(attributes, '"prefer-vector-width"="512"')
         return context.get_dummy_value()
 
     return types.void(), codegen
