@@ -112,9 +112,11 @@ def test_scalars_have_the_bits_of_arrays():
     rows = np.array([0, 1, 2, 1000, 2**32, 2**63, WORD - 1], np.uint64)
     with np.errstate(over="ignore"):
         bits = each(row_bits_scalar, key, rows, np.empty(len(rows), np.uint64))
-        numbers = one_by_one(key, rows[0], np.empty(2000))
+        numbers = [one_by_one(key, row, np.empty(1))[0] for row in rows]
+        in_turn = one_by_one(key, rows[0], np.empty(2000))
     assert np.array_equal(bits, row_bits(key, rows))
-    assert np.array_equal(numbers, uniform(key, ROWS[:2000]))
+    assert np.array_equal(numbers, uniform(key, rows))
+    assert np.array_equal(in_turn, uniform(key, ROWS[:2000]))
 
 
 def test_rows_set_aside_keeps_the_share_of_every_group():

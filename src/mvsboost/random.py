@@ -30,7 +30,8 @@ __all__ = [
 ]
 
 _MASK = (1 << 64) - 1
-NEXT_ROW = np.uint64(0x9E3779B97F4A7C15)
+_WEYL = np.uint64(0x9E3779B97F4A7C15)
+NEXT_ROW = _WEYL
 """What a row's state grows by to the next row's: kernels that go from row to row add it."""
 
 _MIX1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -72,13 +73,13 @@ def stream_key(seed: int, iteration: int, purpose: Purpose, attempt: int = 0) ->
     """
     key = 0
     for part in (seed, iteration, int(purpose), attempt):
-        key = _mix((key + int(NEXT_ROW) + (part & _MASK)) & _MASK)
+        key = _mix((key + int(_WEYL) + (part & _MASK)) & _MASK)
     return np.uint64(key)
 
 
 def _row_state(key: Any, row: Any) -> Any:
     """The Weyl sequence of a key at a row (uint64)."""
-    return key + (row + np.uint64(1)) * NEXT_ROW
+    return key + (row + np.uint64(1)) * _WEYL
 
 
 def _state_bits(state: Any) -> Any:

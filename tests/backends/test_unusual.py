@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from mvsboost.backends.cpu import CPUBackend
+from mvsboost.backends.cpu.compilation import jit_enabled
 from mvsboost.backends.cpu.threads import Threads
 from mvsboost.backends.cpu.unusual import (
     COST_OF_A_LIST,
     LEAST_SHARE,
+    RowLists,
     Unusual,
     list_unusual,
 )
@@ -24,9 +26,9 @@ from mvsboost.objectives import Logistic, Softmax
 from mvsboost.sampling import MVS, SGB, NoSampling
 
 
-def bins_of(unusual: Unusual) -> np.ndarray:
+def bins_of(unusual: Unusual, lists: RowLists) -> np.ndarray:
     """The table that lists stand for."""
-    starts, lengths, entries = unusual.lists
+    starts, lengths, entries = lists
     table = np.tile(np.maximum(unusual.usual, 0), (len(starts), 1))
     for row, (start, length) in enumerate(zip(starts, lengths, strict=True)):
         own = entries[start : start + length]
@@ -47,7 +49,7 @@ def test_lists_say_what_the_table_says(bins, n_threads):
     threads = Threads(n_threads)
     unusual = list_unusual(bins, np.full(12, 3), threads)
     assume(unusual is not None)
-    assert np.array_equal(bins_of(unusual), bins)
+    assert np.array_equal(bins_of(unusual, unusual.lists), bins)
 
 
 def test_only_what_is_not_usual_is_listed():
@@ -85,6 +87,21 @@ def flags():
     score = columns["x"] + columns["amount0"] - columns["flag2"] + (columns["kind"] == "b")
     score += np.nan_to_num(columns["gap1"]) + 0.5 * rng.normal(size=n)
     return columns, np.digitize(score, [-0.3, 0.6]).astype(float)
+
+
+@pytest.mark.usefixtures("small_slices")
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("rate", [0.1, 0.7])
+def test_a_tree_gathers_the_lists_of_drawn_rows(flags, n_threads, rate, make_config):
+    if n_threads > 1 and not jit_enabled():
+        pytest.skip("plain Python has no threads to grow a tree with")
+    columns, y = flags
+    data = Dataset.from_data(columns, np.minimum(y, 1.0), n_classes=2)
+    backend = CPUBackend(data.rows, Logistic(), n_threads)
+    config = make_config(Logistic(), sampler=MVS(rate=rate), n_estimators=3)
+    train(data, config, backend=lambda rows, objective: backend)
+    assert 0 < len(backend._drawn) < data.rows.n_rows
+    assert np.array_equal(bins_of(backend._unusual, backend._lists), data.rows.bins[backend._drawn])
 
 
 @pytest.mark.usefixtures("small_slices")

@@ -171,15 +171,15 @@ def add_lists_inlined(
         row, soon = np.uint64(order[j]), np.uint64(order[min(j + AHEAD, n_rows - 1)])
         first, second = pair_of(words[row], bits)
         prefetch(words, soon)
+        there = row  # where the source has it
         if fresh:
-            lists.starts[row], own = to, row
-            row, soon = np.uint64(drawn[row]), np.uint64(drawn[soon])
-            lists.lengths[own] = whole.lengths[row]
+            there, soon = np.uint64(drawn[row]), np.uint64(drawn[soon])
+            lists.starts[row], lists.lengths[row] = to, whole.lengths[there]
         prefetch(source.entries, np.uint64(source.starts[soon]))
-        start = np.uint64(source.starts[row])
-        for k in range(np.uint64(source.lengths[row])):
+        start, length = np.uint64(source.starts[there]), np.uint64(source.lengths[there])
+        for k in range(length):
             entry = source.entries[start + k]
             add_pair(flat, np.uint64(entry) << _ONE, first, second)
             if fresh:
                 lists.entries[to + k] = entry
-        to += np.uint64(source.lengths[row])
+        to += length
