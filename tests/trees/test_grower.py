@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from mvsboost.backends.cpu import CPUBackend
+from mvsboost.backends.cpu import grow as whole_tree
+from mvsboost.backends.cpu.threads import Threads
 from mvsboost.backends.protocol import AllRows, RowSet, Smallest
 from mvsboost.backends.reference import ReferenceBackend
 from mvsboost.fixedpoint import Packing
@@ -112,6 +114,40 @@ def test_all_rows_look_at_a_node_once_and_only_when_its_turn_comes(params, make_
     assert set(np.flatnonzero(~tree.is_leaf)) <= set(nodes)
     if params.max_leaves is not None:
         assert len(nodes) < tree.n_nodes - 1
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("params", [PARAMS, LEVELS], ids=["best-first", "depth-wise"])
+def test_whole_trees_count_the_smaller_of_two_children(params, n_threads, make_rows, monkeypatch):
+    made = []
+
+    def noted(*args):
+        made.append(make_nodes(*args))
+        return made[-1]
+
+    make_nodes = whole_tree.make_nodes
+    monkeypatch.setattr(whole_tree, "make_nodes", noted)
+    monkeypatch.setattr(Threads, "worth", lambda self, work: self.n_threads)
+    make = partial(CPUBackend, n_threads=n_threads)
+    # all rows look at all four features, so that a parent's histogram always has the child's
+    grown = grow(make_rows(400), replace(params, second_look=4), make, some_rows(0.5))
+    tree, inner = grown.structure, ~grown.structure.is_leaf
+    assert tree.n_leaves > 5
+    sample, exact = (
+        [packing.unpack(words).count for words in of_nodes]
+        for packing, of_nodes in (
+            (grown.sample_packing, grown.nodes.sample),
+            (grown.exact_packing, grown.nodes.everything),
+        )
+    )
+    pairs = list(zip(tree.left[inner], tree.right[inner], strict=True))
+    assert len(made) == n_threads
+    of_sample, of_all = sum(nodes.work for nodes in made)
+    smaller = [min(exact[a], exact[b]) for a, b in pairs]
+    looked_at = [n for n, (a, b) in zip(smaller, pairs, strict=True) if inner[a] or inner[b]]
+    assert of_sample <= 4 * (sample[0] + sum(min(sample[a], sample[b]) for a, b in pairs))
+    # nodes that all rows looked at in vain are not inner ones
+    assert 4 * (exact[0] + sum(looked_at)) <= of_all <= 4 * (exact[0] + sum(smaller))
 
 
 @pytest.mark.parametrize("params", [PARAMS, LEVELS], ids=["best-first", "depth-wise"])

@@ -14,8 +14,10 @@ each pair of children
 3. they meet again, and everybody knows the best split of every feature.
 
 A second look goes through the same steps with all rows of one node and the few features
-that the sample proposed for it, once its turn to be split has come. Sums are integers, so
-the number of threads changes nothing.
+that the sample proposed for it, once its turn to be split has come. Most of them were
+proposed for its parent too; there the rows of the smaller of the two children are counted,
+and the other's sums are the parent's less those. Sums are integers, so neither this nor the
+number of threads changes anything.
 
 What is known of the nodes lies in three arrays with named columns, loops are written
 out, and both looks are one piece of code: every further array, call or copy here would
@@ -32,7 +34,7 @@ from numpy.typing import NDArray
 from mvsboost.backends.cpu.barrier import meet
 from mvsboost.backends.cpu.histogram import add_columns_inlined, add_rows_inlined
 from mvsboost.backends.cpu.machine import stack_array
-from mvsboost.backends.cpu.partition import split_in_place
+from mvsboost.backends.cpu.partition import split_apart
 from mvsboost.backends.cpu.split import (
     LOWER,
     MIN_WEIGHT,
@@ -53,12 +55,17 @@ _ONE = np.int64(1)
 
 # columns of the integers of a node
 # (typed: kernels would be compiled anew for every plain number they are called with)
-FEATURE, THRESHOLD, LEFT, RIGHT, DEPTH, SLOT = map(np.int64, range(6))
+FEATURE, THRESHOLD, LEFT, RIGHT, DEPTH, PARENT = map(np.int64, range(6))
 _PROPOSED = np.int64(-2)  # in place of a feature: the sample has proposed some, nobody decided
-WORDS, LEFT_WORDS, RANGE = map(np.int64, (6, 10, 14))
+SLOT = np.int64(6)
+"""First of two columns, for the sample and for all rows: where the node's histogram lies, or -1."""
+WORDS, LEFT_WORDS = map(np.int64, (8, 12))
 """First of four columns each, two for the sample and two for all rows: packed words of the
-node, packed words of the left side of its split, and the range of `order` that it owns."""
-N_INTEGERS = 18
+node, and packed words of the left side of its split."""
+RANGE = np.int64(16)
+"""First of eight columns, four for each look: where the node's rows start and stop, where its
+scratch starts, and whether they lie in `scratch` and it in `order`, not the other way round."""
+N_INTEGERS = 24
 
 # columns of the reals of a node
 GAIN, LOW, HIGH = 0, 1, 2
@@ -93,7 +100,7 @@ class Look(NamedTuple):
         `lists` is room that the root has yet to fill; `drawn` is empty where it is filled.
     words : (n_rows,)
     order, scratch
-        The rows of this thread; nodes own ranges of it.
+        The rows of this thread, and as much room; nodes own ranges of both.
     units, bits
         Real value of a step of each field, and the bits of the count.
     position, index, offsets, places, categorical, monotone : (n,)
@@ -103,7 +110,7 @@ class Look(NamedTuple):
     usual : (n,)
         The bin of each feature that lists leave out, or -1.
     histograms : (slots, bins, 2)
-        Of each leaf that may be split, or of the node under search; for all threads.
+        Of nodes, a slot each; for all threads.
     partial : (threads, bins and gaps, 2)
         Each thread's part of the histogram of the one node whose rows are counted.
     gains, thresholds, sides : (2, n)
@@ -150,15 +157,34 @@ class Shape(NamedTuple):
 class Nodes(NamedTuple):
     """Everything this thread knows of the nodes, a row each; see the columns above.
 
-    `proposed` holds the positions of the features that the sample proposed; `free` is room for
-    the numbers of histograms not in use.
+    Attributes
+    ----------
+    integers, reals, goes_left
+    proposed : (n, look)
+        Positions of the features that the sample proposed.
+    held : (n, look, 2)
+        Positions of the features in a node's slot of all rows, or -1, and their first entries.
+    free, n_free : (2, slots), (2,)
+        Slots of each look that are not in use: the first so many.
+    plan : (look, 2)
+        Of each proposed feature of the node at which all rows look: the node whose rows are
+        counted, or -1, and the first entry of what is known of it already, or -1.
+    chosen : (2, look)
+        Room for numbers and places of features.
+    work : (2,)
+        Rows of this thread that were counted by each look, once for each feature.
     """
 
     integers: Any
     reals: Any
     goes_left: Any
     proposed: Any
+    held: Any
     free: Any
+    n_free: Any
+    plan: Any
+    chosen: Any
+    work: Any
 
 
 def make_nodes(n_leaves: int, look: int, root: NDArray[np.int64]) -> Nodes:
@@ -168,12 +194,25 @@ def make_nodes(n_leaves: int, look: int, root: NDArray[np.int64]) -> Nodes:
     """
     n = 2 * n_leaves - 1
     integers = np.zeros((n, N_INTEGERS), np.int64)
-    integers[:, [FEATURE, THRESHOLD, LEFT, RIGHT, SLOT]] = -1
+    integers[:, [FEATURE, THRESHOLD, LEFT, RIGHT, PARENT, SLOT, SLOT + 1]] = -1
     integers[0, WORDS : WORDS + 4] = root
     reals = np.zeros((n, N_REALS))
     reals[:, LOW], reals[:, HIGH] = -np.inf, np.inf
-    goes_left, proposed = np.zeros((n, TABLE), np.uint8), np.empty((n, look), np.int64)
-    return Nodes(integers, reals, goes_left, proposed, np.arange(n_leaves))
+    slots = n_leaves, n_leaves + 1
+    free = np.empty((2, max(slots)), np.int64)
+    free[:] = np.arange(max(slots))
+    return Nodes(
+        integers,
+        reals,
+        goes_left=np.zeros((n, TABLE), np.uint8),
+        proposed=np.empty((n, look), np.int64),
+        held=np.full((n, look, 2), -1),
+        free=free,
+        n_free=np.array(slots),
+        plan=np.empty((look, 2), np.int64),
+        chosen=np.empty((2, look), np.int64),
+        work=np.zeros(2, np.int64),
+    )
 
 
 # --- one node -----------------------------------------------------------------------------------
@@ -224,9 +263,51 @@ def _turn_to(look: Any, sample: Any, proposed: Any) -> None:
 
 
 @inlined
-def _slot(own: Any, number: Any) -> Any:
-    """Where a look keeps the histogram of a node; all rows have room for the one under search."""
-    return own[SLOT] if number == 0 else np.int64(0)
+def _take_slot(nodes: Any, node: Any, number: Any) -> None:
+    nodes.n_free[number] -= 1
+    nodes.integers[node, SLOT + number] = nodes.free[number, nodes.n_free[number]]
+
+
+@inlined
+def _free_slot(nodes: Any, slot: Any, number: Any) -> None:
+    if slot >= 0:
+        nodes.free[number, nodes.n_free[number]] = slot
+        nodes.n_free[number] += 1
+
+
+@inlined
+def _plan(nodes: Any, node: Any, look: Any) -> Any:
+    """Plan how all rows look at a node; returns the slot of what is known already, or -1.
+
+    A node's slot has the histograms of the features proposed for it. The first of its children
+    whose turn comes takes a slot of its own, and the other takes over the parent's, less what
+    the first counted. So the second finds something in its slot, the first in its parent's; and
+    as slots of nodes and of those below them are never in use together, they are no more than
+    leaves, and one for the node under search.
+    """
+    own = nodes.integers[node]
+    known, parent, sibling, counted = own[SLOT + 1], own[PARENT], np.int64(-1), node
+    held = nodes.held[node]
+    if known < 0 and parent >= 0:
+        known, held = nodes.integers[parent, SLOT + 1], nodes.held[parent]
+        sibling = nodes.integers[parent, LEFT] + nodes.integers[parent, RIGHT] - node
+        other = nodes.integers[sibling]
+        other[SLOT + 1], nodes.integers[parent, SLOT + 1] = known, -1
+        if _count(other, look, 1) < _count(own, look, 1):
+            counted = sibling
+    for k in range(look.position.shape[0]):
+        nodes.plan[k, 0], nodes.plan[k, 1] = node, -1
+        for place in range(held.shape[0]):
+            if known >= 0 and held[place, 0] == look.position[k]:
+                nodes.plan[k, 0] = -1 if sibling < 0 else counted
+                nodes.plan[k, 1] = held[place, 1]
+                if sibling >= 0:
+                    nodes.held[sibling, place, 0] = held[place, 0]
+                    nodes.held[sibling, place, 1] = held[place, 1]
+    _take_slot(nodes, node, 1)
+    for k in range(look.position.shape[0]):
+        nodes.held[node, k, 0], nodes.held[node, k, 1] = look.position[k], look.offsets[k]
+    return known
 
 
 @inlined
@@ -246,13 +327,13 @@ def _take_split(nodes: Any, node: Any, looks: Any, which: Any, limits: Any, shap
     for b in range(TABLE):
         table[b] = 1 if b <= threshold and not categorical else 0
     if categorical:
-        part = look.histograms[_slot(own, shape.last), start:stop]
+        part = look.histograms[own[SLOT + shape.last], start:stop]
         category_set_inlined(part, total, look.units, look.bits, threshold, side, table)
     else:
         table[stop - start - 1] = side
     for number in range(shape.last + 1):
         rows, first, second = looks[number], np.int64(0), np.int64(0)
-        histogram = rows.histograms[_slot(own, number)]
+        histogram = rows.histograms[own[SLOT + number]]
         offset = start if number == 1 else rows.offsets[look.position[j]]
         for b in range(stop - start):
             if table[b] == 1:
@@ -263,23 +344,31 @@ def _take_split(nodes: Any, node: Any, looks: Any, which: Any, limits: Any, shap
 
 @inlined
 def _partition(nodes: Any, node: Any, look: Any, number: Any) -> None:
-    """Give each child its part of the node's range."""
-    own, column = nodes.integers[node], RANGE + 2 * number
-    start, stop = own[column], own[column + 1]
-    order, scratch = look.order[start:stop], look.scratch[start:stop]
+    """Give each child its part of the node's ranges; see `partition`."""
+    own, at = nodes.integers[node], RANGE + 4 * number
+    start, stop, spare, swapped = own[at], own[at + 1], own[at + 2], own[at + 3]
+    rows, room = (look.order, look.scratch) if swapped == 0 else (look.scratch, look.order)
+    rows, room = rows[start:stop], room[spare : spare + stop - start]
     bins, ids, table = look.columns, look.ids, nodes.goes_left[node]
     first, step = np.uint64(own[FEATURE] * bins.shape[1]), np.uint64(1)
     if look.by_row:
         bins, first, step = look.bins, np.uint64(own[FEATURE]), np.uint64(look.bins.shape[1])
-    middle = start + split_in_place(bins.reshape(-1), first, step, ids, table, order, scratch)
+    lefts = split_apart(bins.reshape(-1), first, step, ids, table, rows, room)
+    rights = stop - start - lefts
     left, right = nodes.integers[own[LEFT]], nodes.integers[own[RIGHT]]
-    left[column], left[column + 1] = start, middle
-    right[column], right[column + 1] = middle, stop
+    left[at], left[at + 1], left[at + 2], left[at + 3] = (
+        start,
+        start + lefts,
+        spare + rights,
+        swapped,
+    )
+    right[at], right[at + 1], right[at + 2] = spare, spare + rights, start + lefts
+    right[at + 3] = 1 - swapped
 
 
 @inlined
-def _count(own: Any, sample: Any) -> Any:
-    return own[WORDS] & ((_ONE << sample.bits) - _ONE)
+def _count(own: Any, look: Any, number: Any) -> Any:
+    return own[WORDS + 2 * number] & ((_ONE << look.bits) - _ONE)
 
 
 @inlined
@@ -307,6 +396,7 @@ def _bound_children(
 def _make_children(nodes: Any, node: Any, first: Any) -> None:
     own, left, right = nodes.integers[node], nodes.integers[first], nodes.integers[first + 1]
     own[LEFT], own[RIGHT] = first, first + 1
+    left[PARENT] = right[PARENT] = node
     left[DEPTH] = right[DEPTH] = own[DEPTH] + 1
     for column in (LOW, HIGH):
         nodes.reals[first, column] = nodes.reals[node, column]
@@ -332,13 +422,16 @@ def _next_node(nodes: Any, n_nodes: Any, best_first: Any) -> Any:
 
 
 @inlined
-def _collect(look: Any, own: Any, thread: Any, number: Any) -> None:
-    """Add this thread's rows of a node to its part of the histogram."""
-    mine, index, places = look.partial[thread], look.index, look.places
-    order = look.order[own[RANGE + 2 * number] : own[RANGE + 2 * number + 1]]
+def _collect(look: Any, nodes: Any, node: Any, thread: Any, number: Any) -> None:
+    """Add this thread's rows of a node to its part of the histogram, or those planned."""
+    mine, index, places, own = look.partial[thread], look.index, look.places, nodes.integers[node]
+    at = RANGE + 4 * number
+    order = (look.order if own[at + 3] == 0 else look.scratch)[own[at] : own[at + 1]]
     drawn = look.drawn if own[DEPTH] == 0 else look.drawn[:0]
     for b in range(places[index.shape[0]]):
         mine[b, 0] = mine[b, 1] = 0
+    if number == 0:
+        nodes.work[0] += order.shape[0] * index.shape[0]
     if number == 0 and look.lists.starts.shape[0] > 0:
         add_lists_inlined(look.lists, look.whole_lists, drawn, look.words, look.bits, order, mine)
     elif number == 0:
@@ -354,7 +447,18 @@ def _collect(look: Any, own: Any, thread: Any, number: Any) -> None:
             mine,
         )
     else:
-        add_columns_inlined(look.columns, look.words, look.bits, order, index, places, mine)
+        first = nodes.integers[own[PARENT], LEFT] if own[PARENT] >= 0 else node
+        for counted in range(first, first + 2):
+            n, own = 0, nodes.integers[counted]
+            for k in range(index.shape[0]):
+                if nodes.plan[k, 0] == counted:
+                    nodes.chosen[0, n], nodes.chosen[1, n] = index[k], places[k]
+                    n += 1
+            if n > 0:
+                features, to = nodes.chosen[0, :n], nodes.chosen[1, :n]
+                rows = (look.order if own[at + 3] == 0 else look.scratch)[own[at] : own[at + 1]]
+                nodes.work[1] += n * rows.shape[0]
+                add_columns_inlined(look.columns, look.words, look.bits, rows, features, to, mine)
 
 
 @inlined
@@ -373,31 +477,44 @@ def _search(
     nodes: Any,
     first: Any,
     which: Any,
-    taken_from: Any,
+    other: Any,
     go: Any,
     number: Any,
     limits: Any,
 ) -> None:
     """Histogram of a node, and its best splits, for this thread's share of the features.
 
-    It is the sum of all threads' parts, or, where the node has its parent's histogram, that
-    less its sibling's, which lies in the slot `taken_from`.
+    It is the sum of all threads' parts. Where a node of the sample has its parent's histogram, it
+    is that less its sibling's, which lies in the slot `other`; all rows follow the plan, which
+    means `other` by what is known.
     """
     own, offsets = nodes.integers[first + which], look.offsets
     start, stop = _share(offsets, team, team.thread), _share(offsets, team, team.thread + 1)
-    histogram = look.histograms[_slot(own, number)]
-    if taken_from >= 0:
+    histogram = look.histograms[own[SLOT + number]]
+    if number == 0 and other >= 0:
         bins = histogram[offsets[start] : offsets[stop]].reshape(-1)
-        sibling = look.histograms[taken_from, offsets[start] : offsets[stop]].reshape(-1)
+        sibling = look.histograms[other, offsets[start] : offsets[stop]].reshape(-1)
         for b in range(bins.shape[0]):
             bins[b] -= sibling[b]
     else:
         for f in range(start, stop):
             sums, place = histogram[offsets[f] : offsets[f + 1]].reshape(-1), look.places[f]
-            for thread in range(team.n_threads):
+            counted, known = np.int64(0), -_ONE
+            if number == 1:
+                counted, known = nodes.plan[f, 0], nodes.plan[f, 1]
+            for thread in range(team.n_threads if counted >= 0 else 0):
                 part = look.partial[thread, place:].reshape(-1)
                 for b in range(sums.shape[0]):
                     sums[b] = part[b] + (sums[b] if thread > 0 else 0)
+            if known >= 0:
+                before = look.histograms[other, known:].reshape(-1)
+                for b in range(sums.shape[0]):
+                    if counted < 0:
+                        sums[b] = before[b]
+                    elif counted == first:
+                        before[b] -= sums[b]
+                    else:
+                        sums[b], before[b] = before[b] - sums[b], sums[b]
             if look.usual[f] >= 0:
                 first_word, second_word = own[WORDS + 2 * number], own[WORDS + 2 * number + 1]
                 for b in range(sums.shape[0] // 2):
@@ -431,13 +548,13 @@ def grow(team: Any, looks: Any, shape: Any, limits: Any, nodes: Any) -> Any:
     `limits` has a row for each look.
     """
     last, sample, decider = shape.last, looks[0], looks[shape.last]
-    n_free = np.int64(nodes.free.shape[0] - 1)
     n_nodes, n_leaves, meeting = np.int64(1), np.int64(1), np.int64(0)
-    nodes.integers[0, SLOT] = nodes.free[n_free]
+    _take_slot(nodes, 0, 0)
     for one in range(last + 1):
-        nodes.integers[0, RANGE + 2 * one + 1] = looks[one].order.shape[0]
+        nodes.integers[0, RANGE + 4 * one + 1] = looks[one].order.shape[0]
     # nodes under search: the root, a pair of which `small` has fewer rows, or one at its turn
     first, n_searched, small = np.int64(0), np.int64(1), np.int64(0)
+    known = own_slot = -_ONE
     go = _pair_of_flags()
     go[0], go[1] = True, False
     while True:
@@ -445,14 +562,14 @@ def grow(team: Any, looks: Any, shape: Any, limits: Any, nodes: Any) -> Any:
         if go[0] or go[1]:
             number = np.int64(0)
             if n_searched == 2:
-                n_free -= 1
-                nodes.integers[first + small, SLOT] = nodes.free[n_free]
+                _take_slot(nodes, first + small, 0)
         else:
             for which in range(n_searched):
                 own = nodes.integers[first + which]
-                if own[FEATURE] == -1 and own[SLOT] >= 0:
-                    nodes.free[n_free], own[SLOT] = own[SLOT], -1
-                    n_free += 1
+                if own[FEATURE] == -1:
+                    for one in range(last + 1):
+                        _free_slot(nodes, own[SLOT + one], one)
+                        own[SLOT + one] = -1
             node = _next_node(nodes, n_nodes, shape.best_first)
             if node < 0 or n_leaves == shape.max_leaves:
                 return n_nodes
@@ -460,16 +577,18 @@ def grow(team: Any, looks: Any, shape: Any, limits: Any, nodes: Any) -> Any:
                 number, first, n_searched, small = _ONE, node, _ONE, np.int64(0)
                 go[0] = True
                 _turn_to(decider, sample, nodes.proposed[node])
+                own_slot = nodes.integers[node, SLOT + 1]
+                known = _plan(nodes, node, decider)
         if number >= 0:
             look = looks[number]
-            _collect(look, nodes.integers[first + small], team.thread, number)
+            _collect(look, nodes, first + small, team.thread, number)
             meet(team.counter, team.n_threads, meeting + 1)
             for step in range(n_searched):
                 child = small if step == 0 else _ONE - small
-                taken_from = nodes.integers[first + small, SLOT] if step == 1 else -_ONE
+                other = nodes.integers[first + small, SLOT] if step == 1 else known
                 on, own_limits = go[child], limits[number]
                 if on or step == 0:  # nobody asks for the histogram of a larger leaf
-                    _search(team, look, nodes, first, child, taken_from, on, number, own_limits)
+                    _search(team, look, nodes, first, child, other, on, number, own_limits)
             meet(team.counter, team.n_threads, meeting + 2)
             meeting += 2
             for which in range(n_searched):
@@ -477,6 +596,9 @@ def grow(team: Any, looks: Any, shape: Any, limits: Any, nodes: Any) -> Any:
                     _propose(nodes, first + which, sample.gains[which])
                 elif go[which]:
                     _take_split(nodes, first + which, looks, which, limits[last], shape)
+            if number == 1:
+                _free_slot(nodes, own_slot, 1)
+            known = own_slot = -_ONE
             go[0] = go[1] = False
             continue
         _make_children(nodes, node, n_nodes)
@@ -490,17 +612,19 @@ def grow(team: Any, looks: Any, shape: Any, limits: Any, nodes: Any) -> Any:
             own = nodes.integers[first + which]
             go[which] = n_leaves < shape.max_leaves and own[DEPTH] < shape.max_depth
             weight = (own[WORDS + 2 * last + 1] & _LOW) * decider.units[WEIGHT]
-            go[which] &= _count(own, sample) >= 2 and weight >= 2 * limits[last, MIN_WEIGHT]
+            go[which] &= _count(own, sample, 0) >= 2 and weight >= 2 * limits[last, MIN_WEIGHT]
         # the larger child takes over its parent's histogram
-        counts = _count(nodes.integers[first], sample), _count(nodes.integers[first + 1], sample)
-        small = np.int64(0) if counts[0] <= counts[1] else np.int64(1)
+        left, right = nodes.integers[first], nodes.integers[first + 1]
+        small = _ONE if _count(left, sample, 0) > _count(right, sample, 0) else np.int64(0)
         nodes.integers[first + 1 - small, SLOT] = nodes.integers[node, SLOT]
 
 
 @kernel
-def mark_leaves(order: Any, integers: Any, n_nodes: Any, leaf: Any) -> None:
-    """Tell the rows of a thread's slice which leaf they ended in."""
+def mark_leaves(look: Any, integers: Any, n_nodes: Any, leaf: Any) -> None:
+    """Tell the rows of a thread, of all rows, which leaf they ended in."""
     for node in range(n_nodes):
         if integers[node, LEFT] < 0:
-            for i in range(integers[node, RANGE + 2], integers[node, RANGE + 3]):
-                leaf[np.uint64(order[i])] = node
+            own, at = integers[node], RANGE + 4
+            rows = (look.order if own[at + 3] == 0 else look.scratch)[own[at] : own[at + 1]]
+            for j in range(rows.shape[0]):
+                leaf[np.uint64(rows[j])] = node

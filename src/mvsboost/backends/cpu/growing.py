@@ -112,7 +112,7 @@ class TreeGrower:
             looks = first, second
             n: int = grow.grow(team, looks, shape, limits.copy(), nodes[thread])
             if leaf is not None:
-                grow.mark_leaves(looks[1].order, nodes[thread].integers, n, leaf)
+                grow.mark_leaves(looks[1], nodes[thread].integers, n, leaf)
             return n
 
         n = self._threads.together(one, n_threads)[0]
@@ -130,7 +130,9 @@ class TreeGrower:
             largest = np.sort(sizes)[::-1][:look]
             rooms = (
                 _Room(arena, "sample", sizes, int(features.places[-1]), leaves, n_threads),
-                _Room(arena, "all", largest, int(largest.sum()) + SPREAD * look, 1, n_threads),
+                _Room(
+                    arena, "all", largest, int(largest.sum()) + SPREAD * look, leaves + 1, n_threads
+                ),
             )
             self._kept = key, features, rooms
         return self._kept[1:]

@@ -82,14 +82,35 @@ add_rows, add_rows_inlined = twice(_add_rows)
 def add_columns_inlined(
     columns: Any, words: Any, bits: Any, order: Any, features: Any, offsets: Any, histogram: Any
 ) -> None:
-    """The same for a few features, from bins by column, (n_features, n_rows)."""
-    flat, pairs = histogram.reshape(-1), _pairs()
+    """The same for a few features, from bins by column, (n_features, n_rows).
+
+    Three features are added at a time where there are three: fewer passes over the rows of a
+    block, and their entries are fetched side by side.
+    """
+    flat, pairs, n = histogram.reshape(-1), _pairs(), features.shape[0]
     for start in range(0, order.shape[0], _CHUNK):
-        rows = order[start : start + _CHUNK]
+        rows, f = order[start : start + _CHUNK], 0
         for j in range(rows.shape[0]):
             pairs[j, 0], pairs[j, 1] = pair_of(words[np.uint64(rows[j])], bits)
-        for f in range(features.shape[0]):
-            column, offset = columns[features[f]], np.uint64(offsets[f])
-            for j in range(rows.shape[0]):
-                entry = offset + np.uint64(column[np.uint64(rows[j])])
-                add_pair(flat, entry << _ONE, pairs[j, 0], pairs[j, 1])
+        while f < n:
+            a, at_a = columns[features[f]], np.uint64(offsets[f])
+            b, at_b = columns[features[min(f + 1, n - 1)]], np.uint64(offsets[min(f + 1, n - 1)])
+            if n - f == 3 or n - f > 4:
+                c, at_c = columns[features[f + 2]], np.uint64(offsets[f + 2])
+                for j in range(rows.shape[0]):
+                    row, first, second = np.uint64(rows[j]), pairs[j, 0], pairs[j, 1]
+                    add_pair(flat, (at_a + np.uint64(a[row])) << _ONE, first, second)
+                    add_pair(flat, (at_b + np.uint64(b[row])) << _ONE, first, second)
+                    add_pair(flat, (at_c + np.uint64(c[row])) << _ONE, first, second)
+                f += 3
+            elif n - f > 1:
+                for j in range(rows.shape[0]):
+                    row, first, second = np.uint64(rows[j]), pairs[j, 0], pairs[j, 1]
+                    add_pair(flat, (at_a + np.uint64(a[row])) << _ONE, first, second)
+                    add_pair(flat, (at_b + np.uint64(b[row])) << _ONE, first, second)
+                f += 2
+            else:
+                for j in range(rows.shape[0]):
+                    entry = at_a + np.uint64(a[np.uint64(rows[j])])
+                    add_pair(flat, entry << _ONE, pairs[j, 0], pairs[j, 1])
+                f += 1

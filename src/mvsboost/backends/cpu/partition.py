@@ -1,8 +1,14 @@
 """Kernels: stable partition of a node's rows.
 
-A node owns a range of `order`. A thread that owns the range alone partitions it in
-place. Where threads share it, each slice of the range is split by itself into
-`scratch`, lefts before rights; then every part is copied to its final place::
+A node owns a range of `order` and as much of `scratch`. A thread that owns them alone
+leaves the lefts where they were and writes the rights to the scratch. What remains of each
+array is as long as the other child, and becomes its scratch; nothing is copied back::
+
+    order     [ . . . . . . . . . ]  ->  [ L L L L | scratch of R ]
+    scratch   [ . . . . . . . . . ]  ->  [ R R R R R | scratch of L ]
+
+Where threads share a range, each slice of it is split by itself into `scratch`, lefts before
+rights; then every part is copied to its final place::
 
     order     [ . . . slice 0 . . . | . . . slice 1 . . . ]
     scratch   [ L0 L0 L0 | R0 R0 R0 | L1 L1 | R1 R1 R1 R1 ]
@@ -21,35 +27,31 @@ from mvsboost.jit import inlined, kernel
 
 
 @inlined
-def split_in_place(
+def split_apart(
     bins: Any, first: Any, step: Any, ids: Any, goes_left: Any, order: Any, scratch: Any
 ) -> Any:
-    """Lefts to the front of `order`, rights behind them; returns the number of lefts.
+    """Lefts to the front of `order`, rights to that of `scratch`; returns the number of lefts.
 
     Row r has its bin at ``bins[first + r * step]``, whichever way bins are laid out, or, where
     there are ids, at that of ``ids[r]``. Every row is written to both places and kept in one:
     no branch to mispredict.
     """
-    lefts, rights = np.int64(0), np.int64(0)
+    lefts = np.uint64(0)
     if ids.shape[0] == 0:  # a branch inside the loop would be taken for every row
         for j in range(order.shape[0]):
             row = order[j]
-            side = np.int64(goes_left[bins[first + np.uint64(row) * step]])
+            side = goes_left[bins[first + np.uint64(row) * step]]
             order[lefts] = row  # never ahead of j
-            scratch[rights] = row
-            lefts += side
-            rights += 1 - side
+            scratch[np.uint64(j) - lefts] = row
+            lefts += np.uint64(side)
     else:
         for j in range(order.shape[0]):
             row = order[j]
-            side = np.int64(goes_left[bins[first + np.uint64(ids[np.uint64(row)]) * step]])
+            side = goes_left[bins[first + np.uint64(ids[np.uint64(row)]) * step]]
             order[lefts] = row
-            scratch[rights] = row
-            lefts += side
-            rights += 1 - side
-    for j in range(rights):
-        order[lefts + j] = scratch[j]
-    return lefts
+            scratch[np.uint64(j) - lefts] = row
+            lefts += np.uint64(side)
+    return np.int64(lefts)
 
 
 @kernel
