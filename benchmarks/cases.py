@@ -32,9 +32,9 @@ class Case:
     iterations: int = 20
 
 
-def synthetic(n_rows: int, n_features: int = 28) -> Data:
+def synthetic(n_rows: int, n_features: int = 28, seed: int = 0) -> Data:
     """Interactions, curves and noise, float32, as many test rows as a fifth, at most 200,000."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     n_test = min(n_rows // 5, 200_000)
     X = rng.normal(size=(n_rows + n_test, n_features)).astype(np.float32)
     signal = X[:, 0] * X[:, 1] + np.sin(2 * X[:, 2]) + X[:, 3] + 0.5 * X[:, 4] ** 2

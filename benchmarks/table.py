@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import mean, stdev
 from typing import Any
 
 BASE = "LightGBM full"
@@ -21,8 +22,9 @@ def as_markdown(results: dict[str, Any]) -> str:
     for name, case in cases.items():
         if "quality" in case:
             parts.append(_quality(name, case["quality"]))
+        if "auc" in case:
+            parts.append(_areas(name, case["auc"]))
         for measure, unit, digits in (
-            ("auc", "test AUC after 100 iterations", 5),
             ("binning", "seconds", 2),
             ("prediction", "rows a second", 0),
             ("memory", "MiB above the input", 0),
@@ -58,6 +60,18 @@ def _iterations(timed: dict[str, dict[str, float]]) -> str:
         rows.append(row)
     title = "## Time an iteration (how many times faster than LightGBM without sampling)\n\n"
     return title + rows_of(["", *timed], rows)
+
+
+def _areas(name: str, areas: dict[str, list[float]]) -> str:
+    rows = []
+    for who, own in areas.items():
+        more = [a - b for a, b in zip(own, areas.get(BASE, own), strict=True)]
+        error = stdev(more) / len(more) ** 0.5 if len(more) > 1 else 0.0
+        against = "" if who == BASE or BASE not in areas else f"{mean(more):+.4f} ± {error:.4f}"
+        rows.append([who, f"{mean(own):.5f}", against])
+    tables = len(next(iter(areas.values())))
+    title = f"## {name}: test AUC after 100 iterations, mean of {tables} tables\n\n"
+    return title + rows_of(["", "AUC", "against LightGBM full, by table"], rows)
 
 
 def _quality(name: str, quality: dict[str, Any]) -> str:

@@ -274,9 +274,11 @@ class _Run:
 
     def notify(self, iteration: int) -> bool:
         """Run every callback, also in the iteration that stops; True if one asks to stop."""
-        progress = self.progress(iteration)
-        reasons = [callback.after_iteration(progress) for callback in self.callbacks]
-        asked = [reason for reason in reasons if reason]
+        asked = []
+        if self.callbacks:
+            progress = self.progress(iteration)
+            reasons = [callback.after_iteration(progress) for callback in self.callbacks]
+            asked = [reason for reason in reasons if reason]
         if not asked and not any(tree.n_leaves > 1 for tree in self.model.last_trees()):
             asked = self._without_split()
         if asked:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from mvsboost.backends.cpu import apply, gradients, histogram, losses, partition, sampling
 from mvsboost.backends.cpu.arena import Arena
 from mvsboost.backends.cpu.compilation import jit_enabled
-from mvsboost.backends.cpu.growing import Members, Source, TreeGrower
+from mvsboost.backends.cpu.grow import Source
+from mvsboost.backends.cpu.growing import Members, TreeGrower
 from mvsboost.backends.cpu.threads import Threads
 from mvsboost.backends.cpu.unusual import RowLists, Unusual, list_unusual, room_for_lists
 from mvsboost.backends.protocol import (

@@ -29,7 +29,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mvsboost.backends.cpu.barrier import meet
 from mvsboost.backends.cpu.histogram import add_columns_inlined, add_rows_inlined
@@ -45,8 +44,8 @@ from mvsboost.backends.cpu.split import (
     leaf_value,
     smallest_gain,
 )
-from mvsboost.backends.cpu.unusual import SPREAD, add_lists_inlined
-from mvsboost.dtypes import TABLE
+from mvsboost.backends.cpu.unusual import NO_LISTS, SPREAD, add_lists_inlined
+from mvsboost.dtypes import BIN, ROW, TABLE
 from mvsboost.jit import inlined, kernel
 
 _pair_of_flags = stack_array(np.bool_, 2)
@@ -80,8 +79,8 @@ class Team(NamedTuple):
     counter: Any
 
 
-class Look(NamedTuple):
-    """Rows that look for splits: those of the sample (look 0), or all (look 1).
+class Source(NamedTuple):
+    """Where a look finds the bins of its rows.
 
     Attributes
     ----------
@@ -98,38 +97,56 @@ class Look(NamedTuple):
     whole_bins, whole_lists, drawn
         Bins or lists of all rows, and which of them the sample's rows are, where `bins` or
         `lists` is room that the root has yet to fill; `drawn` is empty where it is filled.
+    """
+
+    columns: Any
+    ids: Any = np.empty(0, ROW)
+    bins: Any = np.empty((0, 0), BIN)
+    by_row: bool = False
+    lists: Any = NO_LISTS
+    whole_bins: Any = np.empty((0, 0), BIN)
+    whole_lists: Any = NO_LISTS
+    drawn: Any = np.empty(0, ROW)
+
+
+class Rows(NamedTuple):
+    """The rows of one thread.
+
+    Attributes
+    ----------
     words : (n_rows,)
+        Of all threads' rows.
+    total : (2,)
+        Their packed sums.
     order, scratch
         The rows of this thread, and as much room; nodes own ranges of both.
     units, bits
         Real value of a step of each field, and the bits of the count.
-    position, index, offsets, places, categorical, monotone : (n,)
-        Features in histogram order: the position among those of the sample, the number, the
-        first entry in a histogram and in a thread's part of one, the kind, the constraint.
-        The two of entries have one more for the end.
-    usual : (n,)
-        The bin of each feature that lists leave out, or -1.
-    histograms : (slots, bins, 2)
-        Of nodes, a slot each; for all threads.
-    partial : (threads, bins and gaps, 2)
-        Each thread's part of the histogram of the one node whose rows are counted.
-    gains, thresholds, sides : (2, n)
-        Best split of each feature of up to two nodes; for all threads.
     """
 
-    columns: Any
-    ids: Any
-    bins: Any
-    by_row: bool
-    lists: Any
-    whole_bins: Any
-    whole_lists: Any
-    drawn: Any
     words: Any
+    total: Any
     order: Any
     scratch: Any
     units: Any
     bits: int
+
+
+class Features(NamedTuple):
+    """Features in the order in which they lie in a histogram.
+
+    Attributes
+    ----------
+    position, index : (n,)
+        The position among the features of the sample, and the number.
+    offsets, places : (n + 1,)
+        The first entry in a histogram, and in a thread's part of one; and the end.
+    categorical, monotone : (n,)
+        The kind, and the constraint.
+    usual : (n,)
+        The bin that lists leave out, or -1.
+    """
+
     position: Any
     index: Any
     offsets: Any
@@ -137,11 +154,35 @@ class Look(NamedTuple):
     categorical: Any
     monotone: Any
     usual: Any
+
+
+class Found(NamedTuple):
+    """What all threads write to.
+
+    Attributes
+    ----------
+    histograms : (slots, bins, 2)
+        Of nodes, a slot each.
+    partial : (threads, bins and gaps, 2)
+        Each thread's part of the histogram of the one node whose rows are counted.
+    gains, thresholds, sides : (2, n)
+        Best split of each feature of up to two nodes.
+    """
+
     histograms: Any
     partial: Any
     gains: Any
     thresholds: Any
     sides: Any
+
+
+class Look(NamedTuple):
+    """One thread's view of the rows that look for splits: the sample's (look 0), or all (1)."""
+
+    source: Source
+    rows: Rows
+    features: Features
+    found: Found
 
 
 class Shape(NamedTuple):
@@ -187,32 +228,55 @@ class Nodes(NamedTuple):
     work: Any
 
 
-def make_nodes(n_leaves: int, look: int, root: NDArray[np.int64]) -> Nodes:
-    """Arrays for the nodes of a tree; a node without a split has feature -1.
-
-    `root` holds the packed words of the root, of the sample and of all rows.
-    """
+def make_nodes(n_leaves: int, look: int) -> Nodes:
+    """Room for the nodes of a tree, which every tree begins anew."""
     n = 2 * n_leaves - 1
-    integers = np.zeros((n, N_INTEGERS), np.int64)
-    integers[:, [FEATURE, THRESHOLD, LEFT, RIGHT, PARENT, SLOT, SLOT + 1]] = -1
-    integers[0, WORDS : WORDS + 4] = root
-    reals = np.zeros((n, N_REALS))
-    reals[:, LOW], reals[:, HIGH] = -np.inf, np.inf
-    slots = n_leaves, n_leaves + 1
-    free = np.empty((2, max(slots)), np.int64)
-    free[:] = np.arange(max(slots))
     return Nodes(
-        integers,
-        reals,
-        goes_left=np.zeros((n, TABLE), np.uint8),
+        integers=np.empty((n, N_INTEGERS), np.int64),
+        reals=np.empty((n, N_REALS)),
+        goes_left=np.empty((n, TABLE), np.uint8),
         proposed=np.empty((n, look), np.int64),
-        held=np.full((n, look, 2), -1),
-        free=free,
-        n_free=np.array(slots),
+        held=np.empty((n, look, 2), np.int64),
+        free=np.empty((2, n_leaves + 1), np.int64),
+        n_free=np.empty(2, np.int64),
         plan=np.empty((look, 2), np.int64),
         chosen=np.empty((2, look), np.int64),
-        work=np.zeros(2, np.int64),
+        work=np.empty(2, np.int64),
     )
+
+
+@inlined
+def _begin(nodes: Any, looks: Any, last: Any) -> None:
+    """A root that holds all rows, and nothing else."""
+    for node in range(nodes.integers.shape[0]):
+        for column in range(N_INTEGERS):
+            nodes.integers[node, column] = -1 if column < WORDS else 0
+        nodes.reals[node, GAIN] = 0.0
+        nodes.reals[node, LOW], nodes.reals[node, HIGH] = -np.inf, np.inf
+        for b in range(TABLE):
+            nodes.goes_left[node, b] = 0
+        for k in range(nodes.held.shape[1]):
+            nodes.held[node, k, 0] = -1
+    root = nodes.integers[0]
+    root[DEPTH] = 0
+    for number in range(2):
+        nodes.work[number], nodes.n_free[number] = 0, nodes.free.shape[1]
+        for slot in range(nodes.free.shape[1]):
+            nodes.free[number, slot] = slot
+    nodes.n_free[0] -= 1  # the node under a second look needs one more
+    for number in range(last + 1):
+        rows, at = looks[number].rows, WORDS + 2 * number
+        root[at], root[at + 1] = rows.total[0], rows.total[1]
+        root[RANGE + 4 * number + 1] = rows.order.shape[0]
+
+
+@inlined
+def _end(nodes: Any, n_nodes: Any) -> None:
+    """Forget splits that were found and not made."""
+    for node in range(n_nodes):
+        if nodes.integers[node, LEFT] < 0:
+            nodes.integers[node, FEATURE] = nodes.integers[node, THRESHOLD] = -1
+            nodes.reals[node, GAIN] = 0.0
 
 
 # --- one node -----------------------------------------------------------------------------------
@@ -253,13 +317,18 @@ def _propose(nodes: Any, node: Any, gains: Any) -> None:
 @inlined
 def _turn_to(look: Any, sample: Any, proposed: Any) -> None:
     """Let a look see the proposed features."""
-    look.offsets[0] = look.places[0] = 0
+    look.features.offsets[0] = look.features.places[0] = 0
     for k in range(proposed.shape[0]):
         j = proposed[k]
-        look.position[k], look.index[k] = j, sample.index[j]
-        look.offsets[k + 1] = look.offsets[k] + sample.offsets[j + 1] - sample.offsets[j]
-        look.places[k + 1] = look.offsets[k + 1] + (k + 1) * SPREAD
-        look.categorical[k], look.monotone[k] = sample.categorical[j], sample.monotone[j]
+        look.features.position[k], look.features.index[k] = j, sample.features.index[j]
+        look.features.offsets[k + 1] = (
+            look.features.offsets[k] + sample.features.offsets[j + 1] - sample.features.offsets[j]
+        )
+        look.features.places[k + 1] = look.features.offsets[k + 1] + (k + 1) * SPREAD
+        look.features.categorical[k], look.features.monotone[k] = (
+            sample.features.categorical[j],
+            sample.features.monotone[j],
+        )
 
 
 @inlined
@@ -295,18 +364,21 @@ def _plan(nodes: Any, node: Any, look: Any) -> Any:
         other[SLOT + 1], nodes.integers[parent, SLOT + 1] = known, -1
         if _count(other, look, 1) < _count(own, look, 1):
             counted = sibling
-    for k in range(look.position.shape[0]):
+    for k in range(look.features.position.shape[0]):
         nodes.plan[k, 0], nodes.plan[k, 1] = node, -1
         for place in range(held.shape[0]):
-            if known >= 0 and held[place, 0] == look.position[k]:
+            if known >= 0 and held[place, 0] == look.features.position[k]:
                 nodes.plan[k, 0] = -1 if sibling < 0 else counted
                 nodes.plan[k, 1] = held[place, 1]
                 if sibling >= 0:
                     nodes.held[sibling, place, 0] = held[place, 0]
                     nodes.held[sibling, place, 1] = held[place, 1]
     _take_slot(nodes, node, 1)
-    for k in range(look.position.shape[0]):
-        nodes.held[node, k, 0], nodes.held[node, k, 1] = look.position[k], look.offsets[k]
+    for k in range(look.features.position.shape[0]):
+        nodes.held[node, k, 0], nodes.held[node, k, 1] = (
+            look.features.position[k],
+            look.features.offsets[k],
+        )
     return known
 
 
@@ -315,26 +387,32 @@ def _take_split(nodes: Any, node: Any, looks: Any, which: Any, limits: Any, shap
     """Note the best split found, if it gains enough."""
     look, own = looks[shape.last], nodes.integers[node]
     own[FEATURE] = -1
-    j = _best(look.gains[which])
-    gain, threshold, side = look.gains[which, j], look.thresholds[which, j], look.sides[which, j]
+    j = _best(look.found.gains[which])
+    gain, threshold, side = (
+        look.found.gains[which, j],
+        look.found.thresholds[which, j],
+        look.found.sides[which, j],
+    )
     total = own[WORDS + 2 * shape.last : WORDS + 2 * shape.last + 2]
-    if not gain > max(shape.min_gain, smallest_gain(total, look.units, look.bits, limits)):
+    if not gain > max(
+        shape.min_gain, smallest_gain(total, look.rows.units, look.rows.bits, limits)
+    ):
         return
-    start, stop = look.offsets[j], look.offsets[j + 1]
-    table, categorical = nodes.goes_left[node], look.categorical[j]
-    own[FEATURE], own[THRESHOLD] = look.index[j], -1 if categorical else threshold
+    start, stop = look.features.offsets[j], look.features.offsets[j + 1]
+    table, categorical = nodes.goes_left[node], look.features.categorical[j]
+    own[FEATURE], own[THRESHOLD] = look.features.index[j], -1 if categorical else threshold
     nodes.reals[node, GAIN] = gain
     for b in range(TABLE):
         table[b] = 1 if b <= threshold and not categorical else 0
     if categorical:
-        part = look.histograms[own[SLOT + shape.last], start:stop]
-        category_set_inlined(part, total, look.units, look.bits, threshold, side, table)
+        part = look.found.histograms[own[SLOT + shape.last], start:stop]
+        category_set_inlined(part, total, look.rows.units, look.rows.bits, threshold, side, table)
     else:
         table[stop - start - 1] = side
     for number in range(shape.last + 1):
         rows, first, second = looks[number], np.int64(0), np.int64(0)
-        histogram = rows.histograms[own[SLOT + number]]
-        offset = start if number == 1 else rows.offsets[look.position[j]]
+        histogram = rows.found.histograms[own[SLOT + number]]
+        offset = start if number == 1 else rows.features.offsets[look.features.position[j]]
         for b in range(stop - start):
             if table[b] == 1:
                 first += histogram[offset + b, 0]
@@ -347,12 +425,20 @@ def _partition(nodes: Any, node: Any, look: Any, number: Any) -> None:
     """Give each child its part of the node's ranges; see `partition`."""
     own, at = nodes.integers[node], RANGE + 4 * number
     start, stop, spare, swapped = own[at], own[at + 1], own[at + 2], own[at + 3]
-    rows, room = (look.order, look.scratch) if swapped == 0 else (look.scratch, look.order)
+    rows, room = (
+        (look.rows.order, look.rows.scratch)
+        if swapped == 0
+        else (look.rows.scratch, look.rows.order)
+    )
     rows, room = rows[start:stop], room[spare : spare + stop - start]
-    bins, ids, table = look.columns, look.ids, nodes.goes_left[node]
+    bins, ids, table = look.source.columns, look.source.ids, nodes.goes_left[node]
     first, step = np.uint64(own[FEATURE] * bins.shape[1]), np.uint64(1)
-    if look.by_row:
-        bins, first, step = look.bins, np.uint64(own[FEATURE]), np.uint64(look.bins.shape[1])
+    if look.source.by_row:
+        bins, first, step = (
+            look.source.bins,
+            np.uint64(own[FEATURE]),
+            np.uint64(look.source.bins.shape[1]),
+        )
     lefts = split_apart(bins.reshape(-1), first, step, ids, table, rows, room)
     rights = stop - start - lefts
     left, right = nodes.integers[own[LEFT]], nodes.integers[own[RIGHT]]
@@ -368,7 +454,7 @@ def _partition(nodes: Any, node: Any, look: Any, number: Any) -> None:
 
 @inlined
 def _count(own: Any, look: Any, number: Any) -> Any:
-    return own[WORDS + 2 * number] & ((_ONE << look.bits) - _ONE)
+    return own[WORDS + 2 * number] & ((_ONE << look.rows.bits) - _ONE)
 
 
 @inlined
@@ -377,16 +463,16 @@ def _bound_children(
 ) -> None:
     """Monotone constraints: the middle of the two values parts the children."""
     own, sign = nodes.integers[node], np.int64(0)
-    for j in range(sample.index.shape[0]):
-        if sample.index[j] == own[FEATURE]:
-            sign = np.int64(sample.monotone[j])
+    for j in range(sample.features.index.shape[0]):
+        if sample.features.index[j] == own[FEATURE]:
+            sign = np.int64(sample.features.monotone[j])
     if sign == 0:
         return
     _bound(limits, nodes, node)
     middle = 0.0
     for child in (own[LEFT], own[RIGHT]):
         words = nodes.integers[child, WORDS + 2 * number : WORDS + 2 * number + 2]
-        middle += leaf_value(words, look.units, look.bits, limits)
+        middle += leaf_value(words, look.rows.units, look.rows.bits, limits)
     middle /= 2
     low, high = (own[LEFT], own[RIGHT]) if sign > 0 else (own[RIGHT], own[LEFT])
     nodes.reals[low, HIGH], nodes.reals[high, LOW] = middle, middle
@@ -424,23 +510,36 @@ def _next_node(nodes: Any, n_nodes: Any, best_first: Any) -> Any:
 @inlined
 def _collect(look: Any, nodes: Any, node: Any, thread: Any, number: Any) -> None:
     """Add this thread's rows of a node to its part of the histogram, or those planned."""
-    mine, index, places, own = look.partial[thread], look.index, look.places, nodes.integers[node]
+    mine, index, places, own = (
+        look.found.partial[thread],
+        look.features.index,
+        look.features.places,
+        nodes.integers[node],
+    )
     at = RANGE + 4 * number
-    order = (look.order if own[at + 3] == 0 else look.scratch)[own[at] : own[at + 1]]
-    drawn = look.drawn if own[DEPTH] == 0 else look.drawn[:0]
+    order = (look.rows.order if own[at + 3] == 0 else look.rows.scratch)[own[at] : own[at + 1]]
+    drawn = look.source.drawn if own[DEPTH] == 0 else look.source.drawn[:0]
     for b in range(places[index.shape[0]]):
         mine[b, 0] = mine[b, 1] = 0
     if number == 0:
         nodes.work[0] += order.shape[0] * index.shape[0]
-    if number == 0 and look.lists.starts.shape[0] > 0:
-        add_lists_inlined(look.lists, look.whole_lists, drawn, look.words, look.bits, order, mine)
+    if number == 0 and look.source.lists.starts.shape[0] > 0:
+        add_lists_inlined(
+            look.source.lists,
+            look.source.whole_lists,
+            drawn,
+            look.rows.words,
+            look.rows.bits,
+            order,
+            mine,
+        )
     elif number == 0:
         add_rows_inlined(
-            look.bins,
-            look.whole_bins,
+            look.source.bins,
+            look.source.whole_bins,
             drawn,
-            look.words,
-            look.bits,
+            look.rows.words,
+            look.rows.bits,
             order,
             index,
             places,
@@ -456,9 +555,13 @@ def _collect(look: Any, nodes: Any, node: Any, thread: Any, number: Any) -> None
                     n += 1
             if n > 0:
                 features, to = nodes.chosen[0, :n], nodes.chosen[1, :n]
-                rows = (look.order if own[at + 3] == 0 else look.scratch)[own[at] : own[at + 1]]
+                rows = (look.rows.order if own[at + 3] == 0 else look.rows.scratch)[
+                    own[at] : own[at + 1]
+                ]
                 nodes.work[1] += n * rows.shape[0]
-                add_columns_inlined(look.columns, look.words, look.bits, rows, features, to, mine)
+                add_columns_inlined(
+                    look.source.columns, look.rows.words, look.rows.bits, rows, features, to, mine
+                )
 
 
 @inlined
@@ -488,26 +591,29 @@ def _search(
     is that less its sibling's, which lies in the slot `other`; all rows follow the plan, which
     means `other` by what is known.
     """
-    own, offsets = nodes.integers[first + which], look.offsets
+    own, offsets = nodes.integers[first + which], look.features.offsets
     start, stop = _share(offsets, team, team.thread), _share(offsets, team, team.thread + 1)
-    histogram = look.histograms[own[SLOT + number]]
+    histogram = look.found.histograms[own[SLOT + number]]
     if number == 0 and other >= 0:
         bins = histogram[offsets[start] : offsets[stop]].reshape(-1)
-        sibling = look.histograms[other, offsets[start] : offsets[stop]].reshape(-1)
+        sibling = look.found.histograms[other, offsets[start] : offsets[stop]].reshape(-1)
         for b in range(bins.shape[0]):
             bins[b] -= sibling[b]
     else:
         for f in range(start, stop):
-            sums, place = histogram[offsets[f] : offsets[f + 1]].reshape(-1), look.places[f]
+            sums, place = (
+                histogram[offsets[f] : offsets[f + 1]].reshape(-1),
+                look.features.places[f],
+            )
             counted, known = np.int64(0), -_ONE
             if number == 1:
                 counted, known = nodes.plan[f, 0], nodes.plan[f, 1]
             for thread in range(team.n_threads if counted >= 0 else 0):
-                part = look.partial[thread, place:].reshape(-1)
+                part = look.found.partial[thread, place:].reshape(-1)
                 for b in range(sums.shape[0]):
                     sums[b] = part[b] + (sums[b] if thread > 0 else 0)
             if known >= 0:
-                before = look.histograms[other, known:].reshape(-1)
+                before = look.found.histograms[other, known:].reshape(-1)
                 for b in range(sums.shape[0]):
                     if counted < 0:
                         sums[b] = before[b]
@@ -515,29 +621,29 @@ def _search(
                         before[b] -= sums[b]
                     else:
                         sums[b], before[b] = before[b] - sums[b], sums[b]
-            if look.usual[f] >= 0:
+            if look.features.usual[f] >= 0:
                 first_word, second_word = own[WORDS + 2 * number], own[WORDS + 2 * number + 1]
                 for b in range(sums.shape[0] // 2):
                     first_word -= sums[2 * b]
                     second_word -= sums[2 * b + 1]
-                usual = 2 * look.usual[f]
+                usual = 2 * look.features.usual[f]
                 sums[usual], sums[usual + 1] = first_word, second_word
     if go:
         _bound(limits, nodes, first + which)
         best_splits_inlined(
             histogram,
             offsets,
-            look.categorical,
-            look.monotone,
+            look.features.categorical,
+            look.features.monotone,
             start,
             stop,
             own[WORDS + 2 * number : WORDS + 2 * number + 2],
-            look.units,
-            look.bits,
+            look.rows.units,
+            look.rows.bits,
             limits,
-            look.gains[which],
-            look.thresholds[which],
-            look.sides[which],
+            look.found.gains[which],
+            look.found.thresholds[which],
+            look.found.sides[which],
         )
 
 
@@ -549,9 +655,8 @@ def grow(team: Any, looks: Any, shape: Any, limits: Any, nodes: Any) -> Any:
     """
     last, sample, decider = shape.last, looks[0], looks[shape.last]
     n_nodes, n_leaves, meeting = np.int64(1), np.int64(1), np.int64(0)
+    _begin(nodes, looks, last)
     _take_slot(nodes, 0, 0)
-    for one in range(last + 1):
-        nodes.integers[0, RANGE + 4 * one + 1] = looks[one].order.shape[0]
     # nodes under search: the root, a pair of which `small` has fewer rows, or one at its turn
     first, n_searched, small = np.int64(0), np.int64(1), np.int64(0)
     known = own_slot = -_ONE
@@ -572,6 +677,7 @@ def grow(team: Any, looks: Any, shape: Any, limits: Any, nodes: Any) -> Any:
                         own[SLOT + one] = -1
             node = _next_node(nodes, n_nodes, shape.best_first)
             if node < 0 or n_leaves == shape.max_leaves:
+                _end(nodes, n_nodes)
                 return n_nodes
             if nodes.integers[node, FEATURE] == _PROPOSED:
                 number, first, n_searched, small = _ONE, node, _ONE, np.int64(0)
@@ -593,7 +699,7 @@ def grow(team: Any, looks: Any, shape: Any, limits: Any, nodes: Any) -> Any:
             meeting += 2
             for which in range(n_searched):
                 if go[which] and number < last:
-                    _propose(nodes, first + which, sample.gains[which])
+                    _propose(nodes, first + which, sample.found.gains[which])
                 elif go[which]:
                     _take_split(nodes, first + which, looks, which, limits[last], shape)
             if number == 1:
@@ -611,7 +717,7 @@ def grow(team: Any, looks: Any, shape: Any, limits: Any, nodes: Any) -> Any:
         for which in range(2):
             own = nodes.integers[first + which]
             go[which] = n_leaves < shape.max_leaves and own[DEPTH] < shape.max_depth
-            weight = (own[WORDS + 2 * last + 1] & _LOW) * decider.units[WEIGHT]
+            weight = (own[WORDS + 2 * last + 1] & _LOW) * decider.rows.units[WEIGHT]
             go[which] &= _count(own, sample, 0) >= 2 and weight >= 2 * limits[last, MIN_WEIGHT]
         # the larger child takes over its parent's histogram
         left, right = nodes.integers[first], nodes.integers[first + 1]
@@ -625,6 +731,8 @@ def mark_leaves(look: Any, integers: Any, n_nodes: Any, leaf: Any) -> None:
     for node in range(n_nodes):
         if integers[node, LEFT] < 0:
             own, at = integers[node], RANGE + 4
-            rows = (look.order if own[at + 3] == 0 else look.scratch)[own[at] : own[at + 1]]
+            rows = (look.rows.order if own[at + 3] == 0 else look.rows.scratch)[
+                own[at] : own[at + 1]
+            ]
             for j in range(rows.shape[0]):
                 leaf[np.uint64(rows[j])] = node

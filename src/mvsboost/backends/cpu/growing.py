@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,9 +12,9 @@ from mvsboost.backends.cpu import grow
 from mvsboost.backends.cpu.apply import number_dtype
 from mvsboost.backends.cpu.arena import Arena
 from mvsboost.backends.cpu.threads import Threads
-from mvsboost.backends.cpu.unusual import NO_LISTS, SPREAD, RowLists, Unusual, spread_out
+from mvsboost.backends.cpu.unusual import SPREAD, Unusual, spread_out
 from mvsboost.backends.protocol import GrownNodes, TreeRequest, feature_offsets
-from mvsboost.dtypes import BIN, NODE, PACKED, ROW
+from mvsboost.dtypes import NODE, PACKED
 from mvsboost.fixedpoint import Packing
 
 _ANY_DEPTH = np.iinfo(np.int64).max
@@ -38,18 +38,19 @@ class Members:
         self.scratch = scratch
         self.ranges = {0: (0, len(words))}
 
-
-class Source(NamedTuple):
-    """Where a look finds the bins of its rows; see `grow.Look`."""
-
-    columns: NDArray[np.uint8]
-    ids: NDArray[np.uint32] = np.empty(0, ROW)
-    bins: NDArray[np.uint8] = np.empty((0, 0), BIN)
-    by_row: bool = False
-    lists: RowLists = NO_LISTS
-    whole_bins: NDArray[np.uint8] = np.empty((0, 0), BIN)
-    whole_lists: RowLists = NO_LISTS
-    drawn: NDArray[np.uint32] = np.empty(0, ROW)
+    def slice_of(self, team: grow.Team, packing: Packing) -> grow.Rows:
+        """The rows of one thread of a team."""
+        n_rows = len(self.words)
+        start = n_rows * team.thread // team.n_threads
+        stop = n_rows * (team.thread + 1) // team.n_threads
+        return grow.Rows(
+            self.words,
+            self.total,
+            self.order[start:stop],
+            self.scratch[start:stop],
+            packing.units(),
+            packing.count_bits,
+        )
 
 
 class TreeGrower:
@@ -60,7 +61,7 @@ class TreeGrower:
     n_bins : int64 array
         Regular bins of each feature.
     unusual : Unusual or None
-        What the lists of a `Source` mean, where it has lists.
+        What the lists of a `grow.Source` mean, where it has lists.
     threads : Threads
     arena : Arena
     """
@@ -72,10 +73,10 @@ class TreeGrower:
         self._unusual = unusual
         self._threads = threads
         self._arena = arena
-        self._kept: tuple[Any, _Features, tuple[_Room, _Room]] | None = None
+        self._kept: _Kept | None = None
 
     def grow(
-        self, request: TreeRequest, sample: Members, everything: Members | None, source: Source
+        self, request: TreeRequest, sample: Members, everything: Members | None, source: grow.Source
     ) -> tuple[GrownNodes, NDArray[Any] | None]:
         """Grow a tree with up to as many threads as its rows are worth.
 
@@ -88,9 +89,7 @@ class TreeGrower:
         # a tree comes back to its rows, so fewer of them are worth a thread than in a single pass
         work = max(len(sample.words) * n_features // 2, 2 * len(rows.words))
         n_threads, look = self._threads.worth(work), min(request.second_look, n_features) * last
-        features, rooms = self._prepare(request, leaves, look, n_threads)
-        root = np.concatenate([sample.total, rows.total if last else np.zeros(2, PACKED)])
-        nodes = [grow.make_nodes(leaves, look, root) for _ in range(n_threads)]
+        kept = self._prepare(request, leaves, look, n_threads)
         counter, limits = np.zeros(1, np.int64), _limits(request)
         leaf = None
         if last:
@@ -102,109 +101,82 @@ class TreeGrower:
             last,
             request.min_gain,
         )
+        all_rows = grow.Source(source.columns)
 
         def one(thread: int) -> int:
             team = grow.Team(thread, n_threads, counter)
-            first = second = rooms[0].look(sample, source, request.sample, team, features)
+            mine = sample.slice_of(team, request.sample)
+            first = second = grow.Look(source, mine, kept.features, kept.found[0])
             if everything is not None and request.everything is not None:
-                chosen, all_rows = _no_features(look), Source(source.columns)
-                second = rooms[1].look(everything, all_rows, request.everything, team, chosen)
-            looks = first, second
-            n: int = grow.grow(team, looks, shape, limits.copy(), nodes[thread])
+                mine = everything.slice_of(team, request.everything)
+                second = grow.Look(all_rows, mine, kept.chosen[thread], kept.found[1])
+            nodes = kept.nodes[thread]
+            n: int = grow.grow(team, (first, second), shape, limits.copy(), nodes)
             if leaf is not None:
-                grow.mark_leaves(looks[1], nodes[thread].integers, n, leaf)
+                grow.mark_leaves(second, nodes.integers, n, leaf)
             return n
 
         n = self._threads.together(one, n_threads)[0]
-        return _as_result(nodes[0], n, everything is not None), leaf
+        return _as_result(kept.nodes[0], n, everything is not None), leaf
 
-    def _prepare(
-        self, request: TreeRequest, leaves: int, look: int, n_threads: int
-    ) -> tuple[_Features, tuple[_Room, _Room]]:
+    def _prepare(self, request: TreeRequest, leaves: int, look: int, n_threads: int) -> _Kept:
         """The features of the sample, and room for both looks."""
         arrays = request.features, request.categorical, request.monotone
         key = *(array.tobytes() for array in arrays), leaves, look, n_threads
-        if self._kept is None or self._kept[0] != key:
+        if self._kept is None or self._kept.key != key:
             features = _features(request, self._n_bins, self._unusual)
-            sizes, arena = self._n_bins[request.features] + 1, self._arena
+            sizes, take = self._n_bins[request.features] + 1, self._arena.take
             largest = np.sort(sizes)[::-1][:look]
-            rooms = (
-                _Room(arena, "sample", sizes, int(features.places[-1]), leaves, n_threads),
-                _Room(
-                    arena, "all", largest, int(largest.sum()) + SPREAD * look, leaves + 1, n_threads
+            spread = int(features.places[-1]), int(largest.sum()) + SPREAD * look
+            self._kept = _Kept(
+                key,
+                features,
+                [_no_features(look) for _ in range(n_threads)],
+                [grow.make_nodes(leaves, look) for _ in range(n_threads)],
+                (
+                    _room(take, "sample", sizes, spread[0], leaves, n_threads),
+                    _room(take, "all", largest, spread[1], leaves + 1, n_threads),
                 ),
             )
-            self._kept = key, features, rooms
-        return self._kept[1:]
+        return self._kept
 
 
-class _Room:
-    """What all threads write to during a look at features with so many entries each."""
+class _Kept(NamedTuple):
+    """What a tree has in common with the next: features, and room, much of it for each thread."""
 
-    def __init__(
-        self,
-        arena: Arena,
-        name: str,
-        sizes: NDArray[np.int64],
-        spread: int,
-        slots: int,
-        n_threads: int,
-    ) -> None:
-        n, bins = len(sizes), int(sizes.sum())
-        self.histograms = arena.take(f"histograms {name}", (slots, bins, 2), PACKED)
-        self.partial = arena.take(f"partial {name}", (n_threads, spread, 2), PACKED)
-        self.gains = np.empty((2, n))
-        self.thresholds, self.sides = np.empty((2, n), np.int64), np.empty((2, n), np.int64)
-
-    def look(
-        self,
-        members: Members,
-        source: Source,
-        packing: Packing,
-        team: grow.Team,
-        features: _Features,
-    ) -> grow.Look:
-        """The look of one thread at its slice of the rows."""
-        n_rows = len(members.words)
-        mine = slice(
-            n_rows * team.thread // team.n_threads, n_rows * (team.thread + 1) // team.n_threads
-        )
-        return grow.Look(
-            **source._asdict(),
-            words=members.words,
-            order=members.order[mine],
-            scratch=members.scratch[mine],
-            units=packing.units(),
-            bits=packing.count_bits,
-            **vars(features),
-            histograms=self.histograms,
-            partial=self.partial,
-            gains=self.gains,
-            thresholds=self.thresholds,
-            sides=self.sides,
-        )
+    key: Any
+    features: grow.Features
+    chosen: list[grow.Features]
+    nodes: list[grow.Nodes]
+    found: tuple[grow.Found, grow.Found]
 
 
-@dataclass(frozen=True)
-class _Features:
-    """The features of a look; see `grow.Look`."""
-
-    position: NDArray[np.int64]
-    index: NDArray[np.int64]
-    offsets: NDArray[np.int64]
-    places: NDArray[np.int64]
-    categorical: NDArray[np.bool_]
-    monotone: NDArray[np.int8]
-    usual: NDArray[np.int64]
+def _room(
+    take: Callable[..., NDArray[Any]],
+    name: str,
+    sizes: NDArray[np.int64],
+    spread: int,
+    slots: int,
+    n_threads: int,
+) -> grow.Found:
+    """Room for a look at features with so many entries each."""
+    n, bins = len(sizes), int(sizes.sum())
+    return grow.Found(
+        histograms=take(f"histograms {name}", (slots, bins, 2), PACKED),
+        partial=take(f"partial {name}", (n_threads, spread, 2), PACKED),
+        gains=np.empty((2, n)),
+        thresholds=np.empty((2, n), np.int64),
+        sides=np.empty((2, n), np.int64),
+    )
 
 
 def _features(
     request: TreeRequest, n_bins: NDArray[np.int64], unusual: Unusual | None
-) -> _Features:
+) -> grow.Features:
     """The sample looks at all features."""
     index = request.features
     offsets = feature_offsets(n_bins, index)
-    return _Features(
+    return grow.Features(
         position=np.arange(len(index)),
         index=index.astype(np.int64),
         offsets=offsets,
@@ -215,9 +187,9 @@ def _features(
     )
 
 
-def _no_features(n: int) -> _Features:
+def _no_features(n: int) -> grow.Features:
     """Room for the features that a look will turn to; all rows are never listed."""
-    return _Features(
+    return grow.Features(
         position=np.empty(n, np.int64),
         index=np.empty(n, np.int64),
         offsets=np.empty(n + 1, np.int64),
@@ -240,20 +212,21 @@ def _limits(request: TreeRequest) -> NDArray[np.float64]:
 
 
 def _as_result(nodes: grow.Nodes, n: int, exact: bool) -> GrownNodes:
-    integers, reals = nodes.integers[:n], nodes.reals[:n]
-    inner = integers[:, grow.LEFT] >= 0
-    links = np.where(inner, integers.T[: grow.RIGHT + 1], -1).astype(NODE)
+    """Copies: the next tree is grown in the same room."""
+    links = nodes.integers[:n, : grow.RIGHT + 1].T.astype(NODE)
+    reals = nodes.reals[:n].T.copy()
+    words = nodes.integers[:n, grow.WORDS : grow.WORDS + 4].copy()
     return GrownNodes(
         feature=links[grow.FEATURE],
         threshold=links[grow.THRESHOLD],
         left=links[grow.LEFT],
         right=links[grow.RIGHT],
-        goes_left=nodes.goes_left[:n],
-        gain=np.where(inner, reals[:, grow.GAIN], 0.0),
-        lower=reals[:, grow.LOW],
-        upper=reals[:, grow.HIGH],
-        sample=integers[:, grow.WORDS : grow.WORDS + 2],
-        everything=integers[:, grow.WORDS + 2 : grow.WORDS + 4] if exact else None,
+        goes_left=nodes.goes_left[:n].copy(),
+        gain=reals[grow.GAIN],
+        lower=reals[grow.LOW],
+        upper=reals[grow.HIGH],
+        sample=words[:, :2],
+        everything=words[:, 2:] if exact else None,
     )
 
 
