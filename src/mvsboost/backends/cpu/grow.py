@@ -579,72 +579,72 @@ def _search(
     look: Any,
     nodes: Any,
     first: Any,
-    which: Any,
-    other: Any,
+    n_searched: Any,
+    small: Any,
+    known: Any,
     go: Any,
     number: Any,
     limits: Any,
 ) -> None:
-    """Histogram of a node, and its best splits, for this thread's share of the features.
+    """Histograms of a node or of a pair, and best splits, for this thread's share of the features.
 
-    It is the sum of all threads' parts. Where a node of the sample has its parent's histogram, it
-    is that less its sibling's, which lies in the slot `other`; all rows follow the plan, which
-    means `other` by what is known.
+    The histogram of the smaller, or only, node is the sum of all threads' parts; all rows follow
+    the plan besides, by what the slot `known` has. The larger node has its parent's, and takes
+    the smaller's from it.
     """
-    own, offsets = nodes.integers[first + which], look.features.offsets
+    offsets, found, usual = look.features.offsets, look.found, look.features.usual
     start, stop = _share(offsets, team, team.thread), _share(offsets, team, team.thread + 1)
-    histogram = look.found.histograms[own[SLOT + number]]
-    if number == 0 and other >= 0:
-        bins = histogram[offsets[start] : offsets[stop]].reshape(-1)
-        sibling = look.found.histograms[other, offsets[start] : offsets[stop]].reshape(-1)
-        for b in range(bins.shape[0]):
-            bins[b] -= sibling[b]
-    else:
-        for f in range(start, stop):
-            sums, place = (
-                histogram[offsets[f] : offsets[f + 1]].reshape(-1),
-                look.features.places[f],
+    own = nodes.integers[first + small]
+    for f in range(start, stop):
+        sums = found.histograms[own[SLOT + number], offsets[f] : offsets[f + 1]].reshape(-1)
+        counted, at = np.int64(0), -_ONE
+        if number == 1:
+            counted, at = nodes.plan[f, 0], nodes.plan[f, 1]
+        for thread in range(team.n_threads if counted >= 0 else 0):
+            part = found.partial[thread, look.features.places[f] :].reshape(-1)
+            for b in range(sums.shape[0]):
+                sums[b] = part[b] + (sums[b] if thread > 0 else 0)
+        if at >= 0:
+            before = found.histograms[known, at:].reshape(-1)
+            for b in range(sums.shape[0]):
+                if counted < 0:
+                    sums[b] = before[b]
+                elif counted == first:
+                    before[b] -= sums[b]
+                else:
+                    sums[b], before[b] = before[b] - sums[b], sums[b]
+        if usual[f] >= 0:
+            first_word, second_word = own[WORDS + 2 * number], own[WORDS + 2 * number + 1]
+            for b in range(sums.shape[0] // 2):
+                first_word -= sums[2 * b]
+                second_word -= sums[2 * b + 1]
+            sums[2 * usual[f]], sums[2 * usual[f] + 1] = first_word, second_word
+        for step in range(n_searched):
+            which = small if step == 0 else _ONE - small
+            if not go[which]:
+                continue  # nobody asks for the histogram of a larger leaf
+            node = nodes.integers[first + which]
+            histogram = found.histograms[node[SLOT + number]]
+            if step == 1:
+                rest = histogram[offsets[f] : offsets[f + 1]].reshape(-1)
+                for b in range(rest.shape[0]):
+                    rest[b] -= sums[b]
+            _bound(limits, nodes, first + which)
+            best_splits_inlined(
+                histogram,
+                offsets,
+                look.features.categorical,
+                look.features.monotone,
+                f,
+                f + 1,
+                node[WORDS + 2 * number : WORDS + 2 * number + 2],
+                look.rows.units,
+                look.rows.bits,
+                limits,
+                found.gains[which],
+                found.thresholds[which],
+                found.sides[which],
             )
-            counted, known = np.int64(0), -_ONE
-            if number == 1:
-                counted, known = nodes.plan[f, 0], nodes.plan[f, 1]
-            for thread in range(team.n_threads if counted >= 0 else 0):
-                part = look.found.partial[thread, place:].reshape(-1)
-                for b in range(sums.shape[0]):
-                    sums[b] = part[b] + (sums[b] if thread > 0 else 0)
-            if known >= 0:
-                before = look.found.histograms[other, known:].reshape(-1)
-                for b in range(sums.shape[0]):
-                    if counted < 0:
-                        sums[b] = before[b]
-                    elif counted == first:
-                        before[b] -= sums[b]
-                    else:
-                        sums[b], before[b] = before[b] - sums[b], sums[b]
-            if look.features.usual[f] >= 0:
-                first_word, second_word = own[WORDS + 2 * number], own[WORDS + 2 * number + 1]
-                for b in range(sums.shape[0] // 2):
-                    first_word -= sums[2 * b]
-                    second_word -= sums[2 * b + 1]
-                usual = 2 * look.features.usual[f]
-                sums[usual], sums[usual + 1] = first_word, second_word
-    if go:
-        _bound(limits, nodes, first + which)
-        best_splits_inlined(
-            histogram,
-            offsets,
-            look.features.categorical,
-            look.features.monotone,
-            start,
-            stop,
-            own[WORDS + 2 * number : WORDS + 2 * number + 2],
-            look.rows.units,
-            look.rows.bits,
-            limits,
-            look.found.gains[which],
-            look.found.thresholds[which],
-            look.found.sides[which],
-        )
 
 
 @kernel
@@ -689,12 +689,8 @@ def grow(team: Any, looks: Any, shape: Any, limits: Any, nodes: Any) -> Any:
             look = looks[number]
             _collect(look, nodes, first + small, team.thread, number)
             meet(team.counter, team.n_threads, meeting + 1)
-            for step in range(n_searched):
-                child = small if step == 0 else _ONE - small
-                other = nodes.integers[first + small, SLOT] if step == 1 else known
-                on, own_limits = go[child], limits[number]
-                if on or step == 0:  # nobody asks for the histogram of a larger leaf
-                    _search(team, look, nodes, first, child, other, on, number, own_limits)
+            own_limits = limits[number]
+            _search(team, look, nodes, first, n_searched, small, known, go, number, own_limits)
             meet(team.counter, team.n_threads, meeting + 2)
             meeting += 2
             for which in range(n_searched):
