@@ -38,7 +38,8 @@ _ALL_WORD = np.uint32(0xFFFFFFFF)
 _MASKED_NODES = 2 * MASKED_SPLITS + 1
 _planes, _words = stack_array(np.uint8, _ROOM), stack_array(np.uint32, _BLOCK)
 _nodes = stack_array(np.int64, _MASKED_NODES)
-_whole_numbers = stack_array(np.int64, _BLOCK)
+_SHORT = 512  # rows whose numbers stay in the first-level cache, with room to spare
+_whole_numbers = stack_array(np.int64, _SHORT)
 _LOWER, _LOWER_OR_MISSING, _SET = 0, 1, 2
 
 # columns of `Tests.rows`
@@ -286,8 +287,8 @@ def sum_leaves(leaf: Any, g: Any, h: Any, scales: Any, out: Any) -> None:
     wide_vectors()
     whole_g, whole_h, flat = _whole_numbers(), _whole_numbers(), out.reshape(-1)
     other = np.uint64(4 * out.shape[1])
-    for block in range(0, leaf.shape[0], _BLOCK):
-        n = min(_BLOCK, leaf.shape[0] - block)
+    for block in range(0, leaf.shape[0], _SHORT):
+        n = min(_SHORT, leaf.shape[0] - block)
         part_g, part_h, nodes = g[block : block + n], h[block : block + n], leaf[block : block + n]
         for i in range(n):
             whole_g[i] = np.int64(np.rint(np.float64(part_g[i]) * scales[0]))

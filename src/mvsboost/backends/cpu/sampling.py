@@ -18,7 +18,7 @@ from mvsboost.random import (
     uniform_from_state_scalar,
 )
 
-_BLOCK = 2048  # rows whose numbers stay in the first-level cache
+_BLOCK = 512  # rows whose numbers stay in the first-level cache, with room to spare
 _reals, _flags = stack_array(np.float64, _BLOCK), stack_array(np.uint8, _BLOCK)
 
 
@@ -112,8 +112,9 @@ def draw_poisson(
     scores: Any, mu: float, key: Any, offset: int, start: int, rows: Any, weights: Any
 ) -> Any:
     """Rows drawn with p = min(1, score / µ), written from the front; returns how many."""
-    keep = _flags()
-    n = np.int64(0)
+    wide_vectors()
+    keep, of_drawn = _flags(), _reals()
+    n = np.uint64(0)  # an index that cannot be negative: others are checked for it
     for block in range(0, scores.shape[0], _BLOCK):
         part = scores[block : block + _BLOCK]
         state = row_state_scalar(key, np.uint64(offset + block))
@@ -125,11 +126,15 @@ def draw_poisson(
         for i in range(part.shape[0]):
             # always written, kept only if drawn: no branch to mispredict
             rows[n] = start + block + i
-            n += np.int64(keep[i])
-    for j in range(n):
-        score = np.float64(scores[np.int64(rows[j]) - start])
-        weights[j] = 1.0 if score >= mu else mu / score
-    return n
+            n += np.uint64(keep[i])
+    for block in range(0, np.int64(n), _BLOCK):
+        part = rows[block : min(block + _BLOCK, np.int64(n))]
+        w = weights[block : block + part.shape[0]]
+        for j in range(part.shape[0]):
+            of_drawn[j] = scores[np.uint64(part[j]) - np.uint64(start)]
+        for j in range(part.shape[0]):
+            w[j] = 1.0 if of_drawn[j] >= mu else mu / of_drawn[j]
+    return np.int64(n)
 
 
 @kernel
