@@ -279,7 +279,7 @@ class _Run:
             progress = self.progress(iteration)
             reasons = [callback.after_iteration(progress) for callback in self.callbacks]
             asked = [reason for reason in reasons if reason]
-        if not asked and not any(tree.n_leaves > 1 for tree in self.model.last_trees()):
+        if not asked and not any(tree.n_nodes > 1 for tree in self.model.last_trees()):
             asked = self._without_split()
         if asked:
             self.stop_reason = asked[0]

@@ -63,6 +63,9 @@ class TreeParams:
     second_look: int = 0
 
 
+SumsOfNodes = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
+
+
 @dataclass(frozen=True)
 class GrownTree:
     """The structure of a tree and the sums of its nodes, before leaves have values."""
@@ -71,26 +74,19 @@ class GrownTree:
     nodes: GrownNodes
     sample_packing: Packing
     exact_packing: Packing | None
+    decisive: SumsOfNodes
+    """Gradient, hessian and weight of each node, of the rows that decided."""
 
     @property
     def saw_all_rows(self) -> bool:
         """Whether the nodes hold sums of all rows, as they do under a second look."""
         return self.exact_packing is not None
 
-    def sums(
-        self, *, sample: bool
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    def sums(self, *, sample: bool) -> SumsOfNodes:
         """Gradient, hessian and weight of each node: of the sample, or of what decided."""
-        exact = None if sample else self.exact_packing
-        return _sums(self.nodes, self.sample_packing, exact)
-
-
-def _sums(
-    nodes: GrownNodes, sample: Packing, exact: Packing | None
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    if exact is None or nodes.everything is None:
-        return sample.unpack_all(nodes.sample)
-    return exact.unpack_all(nodes.everything)
+        if sample and self.saw_all_rows:
+            return self.sample_packing.unpack_all(self.nodes.sample)
+        return self.decisive
 
 
 def grow_tree(
@@ -151,7 +147,10 @@ def _with_structure(
     by_category = np.flatnonzero(inner & table.categorical[nodes.feature])
     categories = np.full(n, LEAF, NODE)
     categories[by_category] = np.arange(len(by_category))
-    _, hessian, cover = _sums(nodes, sample, exact)
+    if exact is None or nodes.everything is None:
+        decisive = sample.unpack_all(nodes.sample)
+    else:
+        decisive = exact.unpack_all(nodes.everything)
     tree = Tree(
         feature=nodes.feature,
         threshold=nodes.threshold,
@@ -163,10 +162,10 @@ def _with_structure(
         right=nodes.right,
         value=np.zeros(n),
         gain=nodes.gain,
-        cover=cover,
-        hessian=hessian,
+        cover=decisive[2],
+        hessian=decisive[1],
     )
-    return GrownTree(tree, nodes, sample, exact)
+    return GrownTree(tree, nodes, sample, exact, decisive)
 
 
 # --- growing verb by verb -----------------------------------------------------------------------
