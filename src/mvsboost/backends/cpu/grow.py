@@ -246,17 +246,21 @@ def make_nodes(n_leaves: int, look: int) -> Nodes:
 
 
 @inlined
+def _clear(nodes: Any, node: Any) -> None:
+    for column in range(N_INTEGERS):
+        nodes.integers[node, column] = -1 if column < WORDS else 0
+    nodes.reals[node, GAIN] = 0.0
+    nodes.reals[node, LOW], nodes.reals[node, HIGH] = -np.inf, np.inf
+    for b in range(TABLE):
+        nodes.goes_left[node, b] = 0
+    for k in range(nodes.held.shape[1]):
+        nodes.held[node, k, 0] = -1
+
+
+@inlined
 def _begin(nodes: Any, looks: Any, last: Any) -> None:
     """A root that holds all rows, and nothing else."""
-    for node in range(nodes.integers.shape[0]):
-        for column in range(N_INTEGERS):
-            nodes.integers[node, column] = -1 if column < WORDS else 0
-        nodes.reals[node, GAIN] = 0.0
-        nodes.reals[node, LOW], nodes.reals[node, HIGH] = -np.inf, np.inf
-        for b in range(TABLE):
-            nodes.goes_left[node, b] = 0
-        for k in range(nodes.held.shape[1]):
-            nodes.held[node, k, 0] = -1
+    _clear(nodes, 0)
     root = nodes.integers[0]
     root[DEPTH] = 0
     for number in range(2):
@@ -317,18 +321,14 @@ def _propose(nodes: Any, node: Any, gains: Any) -> None:
 @inlined
 def _turn_to(look: Any, sample: Any, proposed: Any) -> None:
     """Let a look see the proposed features."""
-    look.features.offsets[0] = look.features.places[0] = 0
+    few, every = look.features, sample.features
+    few.offsets[0] = few.places[0] = 0
     for k in range(proposed.shape[0]):
         j = proposed[k]
-        look.features.position[k], look.features.index[k] = j, sample.features.index[j]
-        look.features.offsets[k + 1] = (
-            look.features.offsets[k] + sample.features.offsets[j + 1] - sample.features.offsets[j]
-        )
-        look.features.places[k + 1] = look.features.offsets[k + 1] + (k + 1) * SPREAD
-        look.features.categorical[k], look.features.monotone[k] = (
-            sample.features.categorical[j],
-            sample.features.monotone[j],
-        )
+        few.position[k], few.index[k] = j, every.index[j]
+        few.offsets[k + 1] = few.offsets[k] + every.offsets[j + 1] - every.offsets[j]
+        few.places[k + 1] = few.offsets[k + 1] + (k + 1) * SPREAD
+        few.categorical[k], few.monotone[k] = every.categorical[j], every.monotone[j]
 
 
 @inlined
@@ -364,21 +364,19 @@ def _plan(nodes: Any, node: Any, look: Any) -> Any:
         other[SLOT + 1], nodes.integers[parent, SLOT + 1] = known, -1
         if _count(other, look, 1) < _count(own, look, 1):
             counted = sibling
-    for k in range(look.features.position.shape[0]):
+    position, offsets = look.features.position, look.features.offsets
+    for k in range(position.shape[0]):
         nodes.plan[k, 0], nodes.plan[k, 1] = node, -1
         for place in range(held.shape[0]):
-            if known >= 0 and held[place, 0] == look.features.position[k]:
+            if known >= 0 and held[place, 0] == position[k]:
                 nodes.plan[k, 0] = -1 if sibling < 0 else counted
                 nodes.plan[k, 1] = held[place, 1]
                 if sibling >= 0:
                     nodes.held[sibling, place, 0] = held[place, 0]
                     nodes.held[sibling, place, 1] = held[place, 1]
+    for k in range(position.shape[0]):
+        nodes.held[node, k, 0], nodes.held[node, k, 1] = position[k], offsets[k]
     _take_slot(nodes, node, 1)
-    for k in range(look.features.position.shape[0]):
-        nodes.held[node, k, 0], nodes.held[node, k, 1] = (
-            look.features.position[k],
-            look.features.offsets[k],
-        )
     return known
 
 
@@ -386,33 +384,29 @@ def _plan(nodes: Any, node: Any, look: Any) -> Any:
 def _take_split(nodes: Any, node: Any, looks: Any, which: Any, limits: Any, shape: Any) -> None:
     """Note the best split found, if it gains enough."""
     look, own = looks[shape.last], nodes.integers[node]
+    rows, features, found = look.rows, look.features, look.found
     own[FEATURE] = -1
-    j = _best(look.found.gains[which])
-    gain, threshold, side = (
-        look.found.gains[which, j],
-        look.found.thresholds[which, j],
-        look.found.sides[which, j],
-    )
+    j = _best(found.gains[which])
+    gain, threshold = found.gains[which, j], found.thresholds[which, j]
+    side = found.sides[which, j]
     total = own[WORDS + 2 * shape.last : WORDS + 2 * shape.last + 2]
-    if not gain > max(
-        shape.min_gain, smallest_gain(total, look.rows.units, look.rows.bits, limits)
-    ):
+    if not gain > max(shape.min_gain, smallest_gain(total, rows.units, rows.bits, limits)):
         return
-    start, stop = look.features.offsets[j], look.features.offsets[j + 1]
-    table, categorical = nodes.goes_left[node], look.features.categorical[j]
-    own[FEATURE], own[THRESHOLD] = look.features.index[j], -1 if categorical else threshold
+    start, stop = features.offsets[j], features.offsets[j + 1]
+    table, categorical = nodes.goes_left[node], features.categorical[j]
+    own[FEATURE], own[THRESHOLD] = features.index[j], -1 if categorical else threshold
     nodes.reals[node, GAIN] = gain
     for b in range(TABLE):
         table[b] = 1 if b <= threshold and not categorical else 0
     if categorical:
-        part = look.found.histograms[own[SLOT + shape.last], start:stop]
-        category_set_inlined(part, total, look.rows.units, look.rows.bits, threshold, side, table)
+        part = found.histograms[own[SLOT + shape.last], start:stop]
+        category_set_inlined(part, total, rows.units, rows.bits, threshold, side, table)
     else:
         table[stop - start - 1] = side
     for number in range(shape.last + 1):
-        rows, first, second = looks[number], np.int64(0), np.int64(0)
-        histogram = rows.found.histograms[own[SLOT + number]]
-        offset = start if number == 1 else rows.features.offsets[look.features.position[j]]
+        one, first, second = looks[number], np.int64(0), np.int64(0)
+        histogram = one.found.histograms[own[SLOT + number]]
+        offset = start if number == 1 else one.features.offsets[features.position[j]]
         for b in range(stop - start):
             if table[b] == 1:
                 first += histogram[offset + b, 0]
@@ -423,32 +417,21 @@ def _take_split(nodes: Any, node: Any, looks: Any, which: Any, limits: Any, shap
 @inlined
 def _partition(nodes: Any, node: Any, look: Any, number: Any) -> None:
     """Give each child its part of the node's ranges; see `partition`."""
-    own, at = nodes.integers[node], RANGE + 4 * number
+    own, at, source = nodes.integers[node], RANGE + 4 * number, look.source
     start, stop, spare, swapped = own[at], own[at + 1], own[at + 2], own[at + 3]
-    rows, room = (
-        (look.rows.order, look.rows.scratch)
-        if swapped == 0
-        else (look.rows.scratch, look.rows.order)
-    )
+    rows, room = look.rows.order, look.rows.scratch
+    if swapped == 1:
+        rows, room = room, rows
     rows, room = rows[start:stop], room[spare : spare + stop - start]
-    bins, ids, table = look.source.columns, look.source.ids, nodes.goes_left[node]
-    first, step = np.uint64(own[FEATURE] * bins.shape[1]), np.uint64(1)
-    if look.source.by_row:
-        bins, first, step = (
-            look.source.bins,
-            np.uint64(own[FEATURE]),
-            np.uint64(look.source.bins.shape[1]),
-        )
-    lefts = split_apart(bins.reshape(-1), first, step, ids, table, rows, room)
-    rights = stop - start - lefts
+    bins, first, step = source.columns, own[FEATURE] * source.columns.shape[1], _ONE
+    if source.by_row:
+        bins, first, step = source.bins, own[FEATURE], np.int64(source.bins.shape[1])
+    flat, first, step = bins.reshape(-1), np.uint64(first), np.uint64(step)
+    lefts = split_apart(flat, first, step, source.ids, nodes.goes_left[node], rows, room)
+    middle, spare_middle = start + lefts, spare + stop - start - lefts
     left, right = nodes.integers[own[LEFT]], nodes.integers[own[RIGHT]]
-    left[at], left[at + 1], left[at + 2], left[at + 3] = (
-        start,
-        start + lefts,
-        spare + rights,
-        swapped,
-    )
-    right[at], right[at + 1], right[at + 2] = spare, spare + rights, start + lefts
+    left[at], left[at + 1], left[at + 2], left[at + 3] = start, middle, spare_middle, swapped
+    right[at], right[at + 1], right[at + 2] = spare, spare_middle, middle
     right[at + 3] = 1 - swapped
 
 
@@ -480,6 +463,8 @@ def _bound_children(
 
 @inlined
 def _make_children(nodes: Any, node: Any, first: Any) -> None:
+    for child in range(first, first + 2):
+        _clear(nodes, child)
     own, left, right = nodes.integers[node], nodes.integers[first], nodes.integers[first + 1]
     own[LEFT], own[RIGHT] = first, first + 1
     left[PARENT] = right[PARENT] = node
@@ -510,41 +495,20 @@ def _next_node(nodes: Any, n_nodes: Any, best_first: Any) -> Any:
 @inlined
 def _collect(look: Any, nodes: Any, node: Any, thread: Any, number: Any) -> None:
     """Add this thread's rows of a node to its part of the histogram, or those planned."""
-    mine, index, places, own = (
-        look.found.partial[thread],
-        look.features.index,
-        look.features.places,
-        nodes.integers[node],
-    )
-    at = RANGE + 4 * number
+    mine, own, at = look.found.partial[thread], nodes.integers[node], RANGE + 4 * number
+    index, places = look.features.index, look.features.places
+    source, words, bits = look.source, look.rows.words, look.rows.bits
     order = (look.rows.order if own[at + 3] == 0 else look.rows.scratch)[own[at] : own[at + 1]]
-    drawn = look.source.drawn if own[DEPTH] == 0 else look.source.drawn[:0]
+    drawn = source.drawn if own[DEPTH] == 0 else source.drawn[:0]
     for b in range(places[index.shape[0]]):
         mine[b, 0] = mine[b, 1] = 0
     if number == 0:
         nodes.work[0] += order.shape[0] * index.shape[0]
-    if number == 0 and look.source.lists.starts.shape[0] > 0:
-        add_lists_inlined(
-            look.source.lists,
-            look.source.whole_lists,
-            drawn,
-            look.rows.words,
-            look.rows.bits,
-            order,
-            mine,
-        )
+    if number == 0 and source.lists.starts.shape[0] > 0:
+        add_lists_inlined(source.lists, source.whole_lists, drawn, words, bits, order, mine)
     elif number == 0:
-        add_rows_inlined(
-            look.source.bins,
-            look.source.whole_bins,
-            drawn,
-            look.rows.words,
-            look.rows.bits,
-            order,
-            index,
-            places,
-            mine,
-        )
+        bins, whole = source.bins, source.whole_bins
+        add_rows_inlined(bins, whole, drawn, words, bits, order, index, places, mine)
     else:
         first = nodes.integers[own[PARENT], LEFT] if own[PARENT] >= 0 else node
         for counted in range(first, first + 2):
@@ -554,14 +518,10 @@ def _collect(look: Any, nodes: Any, node: Any, thread: Any, number: Any) -> None
                     nodes.chosen[0, n], nodes.chosen[1, n] = index[k], places[k]
                     n += 1
             if n > 0:
-                features, to = nodes.chosen[0, :n], nodes.chosen[1, :n]
-                rows = (look.rows.order if own[at + 3] == 0 else look.rows.scratch)[
-                    own[at] : own[at + 1]
-                ]
-                nodes.work[1] += n * rows.shape[0]
-                add_columns_inlined(
-                    look.source.columns, look.rows.words, look.rows.bits, rows, features, to, mine
-                )
+                rows = look.rows.order if own[at + 3] == 0 else look.rows.scratch
+                order, features, to = rows[own[at] : own[at + 1]], nodes.chosen[0], nodes.chosen[1]
+                nodes.work[1] += n * order.shape[0]
+                add_columns_inlined(source.columns, words, bits, order, features[:n], to[:n], mine)
 
 
 @inlined
@@ -689,8 +649,8 @@ def grow(team: Any, looks: Any, shape: Any, limits: Any, nodes: Any) -> Any:
             look = looks[number]
             _collect(look, nodes, first + small, team.thread, number)
             meet(team.counter, team.n_threads, meeting + 1)
-            own_limits = limits[number]
-            _search(team, look, nodes, first, n_searched, small, known, go, number, own_limits)
+            of_look = limits[number]
+            _search(team, look, nodes, first, n_searched, small, known, go, number, of_look)
             meet(team.counter, team.n_threads, meeting + 2)
             meeting += 2
             for which in range(n_searched):
@@ -698,8 +658,7 @@ def grow(team: Any, looks: Any, shape: Any, limits: Any, nodes: Any) -> Any:
                     _propose(nodes, first + which, sample.found.gains[which])
                 elif go[which]:
                     _take_split(nodes, first + which, looks, which, limits[last], shape)
-            if number == 1:
-                _free_slot(nodes, own_slot, 1)
+            _free_slot(nodes, own_slot, 1)
             known = own_slot = -_ONE
             go[0] = go[1] = False
             continue
@@ -727,8 +686,6 @@ def mark_leaves(look: Any, integers: Any, n_nodes: Any, leaf: Any) -> None:
     for node in range(n_nodes):
         if integers[node, LEFT] < 0:
             own, at = integers[node], RANGE + 4
-            rows = (look.rows.order if own[at + 3] == 0 else look.rows.scratch)[
-                own[at] : own[at + 1]
-            ]
-            for j in range(rows.shape[0]):
+            rows = look.rows.order if own[at + 3] == 0 else look.rows.scratch
+            for j in range(own[at], own[at + 1]):
                 leaf[np.uint64(rows[j])] = node
