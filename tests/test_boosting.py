@@ -238,6 +238,27 @@ def test_a_second_look_counts_every_row(second_look, max_leaves, make_data, make
         assert sizes.min() >= 5
 
 
+@pytest.mark.usefixtures("small_slices")
+@pytest.mark.parametrize("max_leaves", [20, None])
+@pytest.mark.parametrize("second_look", [1, 2, 3, 4, 5, 7, 9])
+def test_a_second_look_at_any_number_of_features_is_that_of_the_reference(
+    second_look, max_leaves, make_config, model_bytes
+):
+    rng = np.random.default_rng(second_look)
+    X = rng.integers(0, [[2, 3, 5, 9, 20, 40, 40, 60, 80]], (900, 9)).astype(float)
+    X[:, 1] = X[:, 0]  # equal gains
+    X[rng.random(X.shape) < 0.1] = np.nan
+    y = np.nansum(X, axis=1) + rng.normal(scale=30.0, size=900) > np.nansum(X, axis=1).mean()
+    data = Dataset.from_data(X, y.astype(float), n_classes=2)
+    sampler, options = MVS(0.3), {"second_look": second_look, "max_leaves": max_leaves}
+    config = make_config(Logistic(), sampler, n_estimators=2, max_depth=6, **options)
+    expected = train(data, replace(config, device="reference")).model
+    assert expected.iterations[0][0].n_leaves > 10
+    for n_threads in (1, 3):
+        model = train(data, replace(config, n_threads=n_threads)).model
+        assert model_bytes(model) == model_bytes(expected)
+
+
 def test_a_second_look_at_every_feature_decides_as_full_data_would(regression, make_config):
     data, objective = regression
     full = train(data, make_config(objective, n_estimators=1, max_leaves=2)).model

@@ -426,8 +426,8 @@ def _partition(nodes: Any, node: Any, look: Any, number: Any) -> None:
     bins, first, step = source.columns, own[FEATURE] * source.columns.shape[1], _ONE
     if source.by_row:
         bins, first, step = source.bins, own[FEATURE], np.int64(source.bins.shape[1])
-    flat, first, step = bins.reshape(-1), np.uint64(first), np.uint64(step)
-    lefts = split_apart(flat, first, step, source.ids, nodes.goes_left[node], rows, room)
+    flat, table = bins.reshape(-1), nodes.goes_left[node]
+    lefts = split_apart(flat, np.uint64(first), np.uint64(step), source.ids, table, rows, room)
     middle, spare_middle = start + lefts, spare + stop - start - lefts
     left, right = nodes.integers[own[LEFT]], nodes.integers[own[RIGHT]]
     left[at], left[at + 1], left[at + 2], left[at + 3] = start, middle, spare_middle, swapped
