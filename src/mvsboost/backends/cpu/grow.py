@@ -494,7 +494,10 @@ def _next_node(nodes: Any, n_nodes: Any, best_first: Any) -> Any:
 
 @inlined
 def _collect(look: Any, nodes: Any, node: Any, thread: Any, number: Any) -> None:
-    """Add this thread's rows of a node to its part of the histogram, or those planned."""
+    """Add this thread's rows of a node to its part of the histogram.
+
+    All rows follow the plan: some features are counted over the node, some over its sibling.
+    """
     mine, own, at = look.found.partial[thread], nodes.integers[node], RANGE + 4 * number
     index, places = look.features.index, look.features.places
     source, words, bits = look.source, look.rows.words, look.rows.bits
@@ -504,11 +507,11 @@ def _collect(look: Any, nodes: Any, node: Any, thread: Any, number: Any) -> None
         mine[b, 0] = mine[b, 1] = 0
     if number == 0:
         nodes.work[0] += order.shape[0] * index.shape[0]
-    if number == 0 and source.lists.starts.shape[0] > 0:
-        add_lists_inlined(source.lists, source.whole_lists, drawn, words, bits, order, mine)
-    elif number == 0:
-        bins, whole = source.bins, source.whole_bins
-        add_rows_inlined(bins, whole, drawn, words, bits, order, index, places, mine)
+        if source.lists.starts.shape[0] > 0:
+            add_lists_inlined(source.lists, source.whole_lists, drawn, words, bits, order, mine)
+        else:
+            bins, whole = source.bins, source.whole_bins
+            add_rows_inlined(bins, whole, drawn, words, bits, order, index, places, mine)
     else:
         first = nodes.integers[own[PARENT], LEFT] if own[PARENT] >= 0 else node
         for counted in range(first, first + 2):

@@ -84,8 +84,8 @@ def add_columns_inlined(
 ) -> None:
     """The same for a few features, from bins by column, (n_features, n_rows).
 
-    Three features are added at a time where there are three: fewer passes over the rows of a
-    block, and their entries are fetched side by side.
+    Features are added by threes and twos (four are two and two): fewer passes over the rows of
+    a block, and their entries are fetched side by side.
     """
     flat, pairs, n = histogram.reshape(-1), _pairs(), features.shape[0]
     for start in range(0, order.shape[0], _CHUNK):
@@ -94,8 +94,8 @@ def add_columns_inlined(
             pairs[j, 0], pairs[j, 1] = pair_of(words[np.uint64(rows[j])], bits)
         while f < n:
             a, at_a = columns[features[f]], np.uint64(offsets[f])
-            b, at_b = columns[features[min(f + 1, n - 1)]], np.uint64(offsets[min(f + 1, n - 1)])
             if n - f == 3 or n - f > 4:
+                b, at_b = columns[features[f + 1]], np.uint64(offsets[f + 1])
                 c, at_c = columns[features[f + 2]], np.uint64(offsets[f + 2])
                 for j in range(rows.shape[0]):
                     row, first, second = np.uint64(rows[j]), pairs[j, 0], pairs[j, 1]
@@ -104,6 +104,7 @@ def add_columns_inlined(
                     add_pair(flat, (at_c + np.uint64(c[row])) << _ONE, first, second)
                 f += 3
             elif n - f > 1:
+                b, at_b = columns[features[f + 1]], np.uint64(offsets[f + 1])
                 for j in range(rows.shape[0]):
                     row, first, second = np.uint64(rows[j]), pairs[j, 0], pairs[j, 1]
                     add_pair(flat, (at_a + np.uint64(a[row])) << _ONE, first, second)
