@@ -14,7 +14,7 @@ each pair of children
 3. they meet again, and everybody knows the best split of every feature.
 
 A second look goes through the same steps with all rows of one node and the few features
-that the sample proposed for it, once its turn to be split has come. Most of them were
+that the sample proposed for it, once its turn to be split has come. Many of them were
 proposed for its parent too; there the rows of the smaller of the two children are counted,
 and the other's sums are the parent's less those. Sums are integers, so neither this nor the
 number of threads changes anything.
