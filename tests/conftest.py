@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mvsboost.backends.cpu import threads
+from mvsboost.backends.cpu import growing, threads
 from mvsboost.backends.protocol import BinnedRows
 from mvsboost.boosting import TrainConfig
 from mvsboost.data import Dataset
@@ -25,8 +25,9 @@ N_BINS = np.array([5, 12, 1, 30], np.int64)
 
 @pytest.fixture
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a few rows be worth a thread, so that small data really is sliced."""
+    """Let a few rows be worth a thread and its lanes, so that small data really is sliced."""
     monkeypatch.setattr(threads, "SMALLEST_SLICE", 7)
+    monkeypatch.setattr(growing, "WORTH_LANES", 1)
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from mvsboost.backends.cpu.barrier import meet
+from mvsboost.backends.cpu.barrier import meet, take_number
 from mvsboost.backends.cpu.compilation import jit_enabled
 from mvsboost.backends.cpu.threads import Threads
 from mvsboost.jit import kernel
@@ -51,3 +51,26 @@ def test_those_who_wait_long_are_woken(n_threads):
 
     Threads(n_threads).together(one, n_threads)
     assert (seen == np.arange(1, 6)).all()
+
+
+@kernel
+def _take_numbers(counter, mine, most):
+    n = 0
+    while True:
+        number = take_number(counter)
+        if number >= most:
+            return n
+        mine[n] = number
+        n += 1
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+def test_every_number_is_taken_once(n_threads):
+    most = 20_000
+    counter, room = np.zeros(1, np.int64), np.zeros((n_threads, most), np.int64)
+    taken = Threads(n_threads).together(
+        lambda thread: _take_numbers(counter, room[thread], most), n_threads
+    )
+    numbers = np.concatenate([room[thread, :n] for thread, n in enumerate(taken)])
+    assert np.array_equal(np.sort(numbers), np.arange(most))
+    assert counter[0] == most + n_threads

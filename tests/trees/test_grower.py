@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from functools import partial
 
@@ -117,20 +118,25 @@ def test_all_rows_look_at_a_node_once_and_only_when_its_turn_comes(params, make_
         assert len(nodes) < tree.n_nodes - 1
 
 
-@pytest.mark.parametrize("n_threads", [1, 3])
-@pytest.mark.parametrize("params", [PARAMS, LEVELS], ids=["best-first", "depth-wise"])
-def test_whole_trees_count_the_smaller_of_two_children(params, n_threads, make_rows, monkeypatch):
-    if n_threads > 1 and not jit_enabled():
-        pytest.skip("plain Python has no threads to meet")
-    made = []
+@pytest.fixture
+def made_nodes(monkeypatch):
+    """What each thread that grew a whole tree knows of its nodes."""
+    made, make_nodes = [], whole_tree.make_nodes
 
     def noted(*args):
         made.append(make_nodes(*args))
         return made[-1]
 
-    make_nodes = whole_tree.make_nodes
     monkeypatch.setattr(whole_tree, "make_nodes", noted)
-    monkeypatch.setattr(Threads, "worth", lambda self, work: self.n_threads)
+    return made
+
+
+@pytest.mark.usefixtures("small_slices")
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("params", [PARAMS, LEVELS], ids=["best-first", "depth-wise"])
+def test_whole_trees_count_the_smaller_of_two_children(params, n_threads, make_rows, made_nodes):
+    if n_threads > 1 and not jit_enabled():
+        pytest.skip("plain Python has no threads to meet")
     make = partial(CPUBackend, n_threads=n_threads)
     # all rows look at all four features, so that a parent's histogram always has the child's
     grown = grow(make_rows(400), replace(params, second_look=4), make, some_rows(0.5))
@@ -144,8 +150,8 @@ def test_whole_trees_count_the_smaller_of_two_children(params, n_threads, make_r
         )
     )
     pairs = list(zip(tree.left[inner], tree.right[inner], strict=True))
-    assert len(made) == n_threads
-    of_sample, of_all = sum(nodes.work for nodes in made)
+    assert len(made_nodes) == n_threads
+    of_sample, of_all = sum(nodes.work for nodes in made_nodes)
     smaller = [min(exact[a], exact[b]) for a, b in pairs]
     looked_at = [n for n, (a, b) in zip(smaller, pairs, strict=True) if inner[a] or inner[b]]
     assert of_sample <= 4 * (sample[0] + sum(min(sample[a], sample[b]) for a, b in pairs))
@@ -307,6 +313,32 @@ def test_threads_grow_the_same_tree(params, whole, make_rows, monkeypatch):
         make = partial(CPUBackend, n_threads=n_threads)
         for draw in (None, some_rows(0.3)):
             same_tree(grow(rows, params, make, draw), grow(rows, params, draw=draw))
+
+
+@pytest.mark.skipif(not jit_enabled(), reason="plain Python has no threads to meet")
+@pytest.mark.usefixtures("small_slices")
+@pytest.mark.parametrize("second_look", [0, 2])
+def test_threads_take_the_lanes_of_one_that_is_late(
+    second_look, make_rows, made_nodes, monkeypatch
+):
+    rows, draw = make_rows(250), some_rows(0.4)
+    params = replace(PARAMS, second_look=second_look)
+    expected = grow(rows, params, partial(CPUBackend, n_threads=1), draw)
+    together = Threads.together
+
+    def late(self, function, n_threads):
+        def one(thread):
+            time.sleep(0.05 * (thread == 2))
+            return function(thread)
+
+        return together(self, one, n_threads)
+
+    monkeypatch.setattr(Threads, "together", late)
+    same_tree(grow(rows, params, partial(CPUBackend, n_threads=3), draw), expected)
+    alone, *team = (nodes.work for nodes in made_nodes)
+    assert np.array_equal(sum(team), alone)  # every lane was visited, and once
+    in_root = 4 * expected.sample_packing.unpack(expected.nodes.sample[0]).count
+    assert team[0][0] + team[1][0] >= in_root
 
 
 def test_a_whole_tree_may_have_more_leaves_than_sampled_rows(make_rows):

@@ -4,11 +4,14 @@ The same steps as the grower above the backends, which drives any backend verb b
 verb; there a split costs a few hundred microseconds of Python, here a few meetings
 of the threads. Splits are found by the same kernels, and the trees are the same.
 
-Every thread owns a slice of the rows and runs this kernel from the root to the last
-leaf, with nodes of its own: all decide alike, since they see the same sums. For
-each pair of children
+Every thread runs this kernel from the root to the last leaf, with nodes of its own: all
+decide alike, since they see the same sums. Rows lie in lanes, each of which has its own
+ranges of all nodes: a long one for each thread, and a few short ones. For each pair of
+children
 
-1. each thread adds its rows of the smaller child to a histogram of its own;
+1. each thread takes its long lane, and then one short lane after another, its own first,
+   until none is left, so that a slow core is not waited for; it parts the rows of a lane
+   between the children, and adds those of the smaller to a histogram of its own;
 2. they meet; each thread adds up all threads' histograms for its share of the
    features, takes the sum from the parent's, and searches both for splits;
 3. they meet again, and everybody knows the best split of every feature.
@@ -30,7 +33,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mvsboost.backends.cpu.barrier import meet
+from mvsboost.backends.cpu.barrier import meet, take_number
 from mvsboost.backends.cpu.histogram import add_columns_inlined, add_rows_inlined
 from mvsboost.backends.cpu.machine import stack_array
 from mvsboost.backends.cpu.partition import split_apart
@@ -61,10 +64,10 @@ SLOT = np.int64(6)
 WORDS, LEFT_WORDS = map(np.int64, (8, 12))
 """First of four columns each, two for the sample and two for all rows: packed words of the
 node, and packed words of the left side of its split."""
-RANGE = np.int64(16)
-"""First of eight columns, four for each look: where the node's rows start and stop, where its
-scratch starts, and whether they lie in `scratch` and it in `order`, not the other way round."""
-N_INTEGERS = 24
+N_INTEGERS = 16
+
+LANES, SHORT = 5, 16
+"""Lanes of a thread, all but the first a 16th of its rows each."""
 
 # columns of the reals of a node
 GAIN, LOW, HIGH = 0, 1, 2
@@ -72,11 +75,21 @@ N_REALS = 3
 
 
 class Team(NamedTuple):
-    """The thread, how many there are, and the counter they meet at."""
+    """A thread among all.
+
+    Attributes
+    ----------
+    thread, n_threads
+    counter : (1,)
+        What they meet at.
+    taken : (2, n_threads, a cache line)
+        How many of each thread's lanes are taken, in turn of visits.
+    """
 
     thread: int
     n_threads: int
     counter: Any
+    taken: Any
 
 
 class Source(NamedTuple):
@@ -110,16 +123,18 @@ class Source(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The rows of one thread.
+    """The rows of a look.
 
     Attributes
     ----------
     words : (n_rows,)
-        Of all threads' rows.
     total : (2,)
         Their packed sums.
-    order, scratch
-        The rows of this thread, and as much room; nodes own ranges of both.
+    order, scratch : (n_rows,)
+        The rows, and as much room; of each lane's part nodes own ranges.
+    ranges : (lanes, nodes, 4)
+        Where a node's rows in a lane start and stop, where its scratch starts, and whether they
+        lie in `scratch` and it in `order`, not the other way round.
     units, bits
         Real value of a step of each field, and the bits of the count.
     """
@@ -128,6 +143,7 @@ class Rows(NamedTuple):
     total: Any
     order: Any
     scratch: Any
+    ranges: Any
     units: Any
     bits: int
 
@@ -271,7 +287,6 @@ def _begin(nodes: Any, looks: Any, last: Any) -> None:
     for number in range(last + 1):
         rows, at = looks[number].rows, WORDS + 2 * number
         root[at], root[at + 1] = rows.total[0], rows.total[1]
-        root[RANGE + 4 * number + 1] = rows.order.shape[0]
 
 
 @inlined
@@ -415,10 +430,10 @@ def _take_split(nodes: Any, node: Any, looks: Any, which: Any, limits: Any, shap
 
 
 @inlined
-def _partition(nodes: Any, node: Any, look: Any, number: Any) -> None:
-    """Give each child its part of the node's ranges; see `partition`."""
-    own, at, source = nodes.integers[node], RANGE + 4 * number, look.source
-    start, stop, spare, swapped = own[at], own[at + 1], own[at + 2], own[at + 3]
+def _partition(nodes: Any, node: Any, look: Any, lane: Any) -> None:
+    """Give each child its part of the node's ranges in a lane; see `partition`."""
+    own, source, ranges = nodes.integers[node], look.source, look.rows.ranges[lane]
+    start, stop, spare, swapped = _range_of(ranges, node)
     rows, room = look.rows.order, look.rows.scratch
     if swapped == 1:
         rows, room = room, rows
@@ -429,10 +444,18 @@ def _partition(nodes: Any, node: Any, look: Any, number: Any) -> None:
     flat, table = bins.reshape(-1), nodes.goes_left[node]
     lefts = split_apart(flat, np.uint64(first), np.uint64(step), source.ids, table, rows, room)
     middle, spare_middle = start + lefts, spare + stop - start - lefts
-    left, right = nodes.integers[own[LEFT]], nodes.integers[own[RIGHT]]
-    left[at], left[at + 1], left[at + 2], left[at + 3] = start, middle, spare_middle, swapped
-    right[at], right[at + 1], right[at + 2] = spare, spare_middle, middle
-    right[at + 3] = 1 - swapped
+    _set_range(ranges, own[LEFT], start, middle, spare_middle, swapped)
+    _set_range(ranges, own[RIGHT], spare, spare_middle, middle, 1 - swapped)
+
+
+@inlined
+def _range_of(ranges: Any, node: Any) -> Any:
+    return ranges[node, 0], ranges[node, 1], ranges[node, 2], ranges[node, 3]
+
+
+@inlined
+def _set_range(ranges: Any, node: Any, start: Any, stop: Any, spare: Any, swapped: Any) -> None:
+    ranges[node, 0], ranges[node, 1], ranges[node, 2], ranges[node, 3] = start, stop, spare, swapped
 
 
 @inlined
@@ -493,19 +516,47 @@ def _next_node(nodes: Any, n_nodes: Any, best_first: Any) -> Any:
 
 
 @inlined
-def _collect(look: Any, nodes: Any, node: Any, thread: Any, number: Any) -> None:
-    """Add this thread's rows of a node to its part of the histogram.
+def _take_lane(team: Any, visit: Any, n_lanes: Any) -> Any:
+    """The next lane that nobody has taken on this visit, or -1: own ones first."""
+    taken, n = team.taken[visit & _ONE], team.n_threads
+    each = n_lanes // n
+    for step in range(n):
+        owner = (team.thread + step) % n
+        if taken[owner, 0] < each:
+            number = take_number(taken[owner])
+            if number < each:
+                return owner * each + number
+    return np.int64(-1)
+
+
+@inlined
+def _begin_lane(team: Any, looks: Any, last: Any, lane: Any) -> None:
+    """The root has all rows of a lane: a long one, or one of the short ones behind it."""
+    for number in range(last + 1):
+        rows = looks[number].rows
+        n, each = rows.order.shape[0], rows.ranges.shape[0] // team.n_threads
+        owner, behind = lane // each, each - 1 - lane % each
+        start, stop = n * owner // team.n_threads, n * (owner + 1) // team.n_threads
+        short = (stop - start) // SHORT
+        stop -= behind * short
+        if behind < each - 1:
+            start = stop - short
+        _set_range(rows.ranges[lane], 0, start, stop, start, 0)
+
+
+@inlined
+def _collect(look: Any, nodes: Any, node: Any, thread: Any, number: Any, lane: Any) -> None:
+    """Add the rows of a node in a lane to this thread's part of the histogram.
 
     All rows follow the plan: some features are counted over the node, some over its sibling.
     """
-    mine, own, at = look.found.partial[thread], nodes.integers[node], RANGE + 4 * number
+    mine, own, ranges = look.found.partial[thread], nodes.integers[node], look.rows.ranges[lane]
     index, places = look.features.index, look.features.places
     source, words, bits = look.source, look.rows.words, look.rows.bits
-    order = (look.rows.order if own[at + 3] == 0 else look.rows.scratch)[own[at] : own[at + 1]]
-    drawn = source.drawn if own[DEPTH] == 0 else source.drawn[:0]
-    for b in range(places[index.shape[0]]):
-        mine[b, 0] = mine[b, 1] = 0
     if number == 0:
+        rows = look.rows.order if ranges[node, 3] == 0 else look.rows.scratch
+        order = rows[ranges[node, 0] : ranges[node, 1]]
+        drawn = source.drawn if own[DEPTH] == 0 else source.drawn[:0]
         nodes.work[0] += order.shape[0] * index.shape[0]
         if source.lists.starts.shape[0] > 0:
             add_lists_inlined(source.lists, source.whole_lists, drawn, words, bits, order, mine)
@@ -515,14 +566,15 @@ def _collect(look: Any, nodes: Any, node: Any, thread: Any, number: Any) -> None
     else:
         first = nodes.integers[own[PARENT], LEFT] if own[PARENT] >= 0 else node
         for counted in range(first, first + 2):
-            n, own = 0, nodes.integers[counted]
+            n = 0
             for k in range(index.shape[0]):
                 if nodes.plan[k, 0] == counted:
                     nodes.chosen[0, n], nodes.chosen[1, n] = index[k], places[k]
                     n += 1
             if n > 0:
-                rows = look.rows.order if own[at + 3] == 0 else look.rows.scratch
-                order, features, to = rows[own[at] : own[at + 1]], nodes.chosen[0], nodes.chosen[1]
+                rows = look.rows.order if ranges[counted, 3] == 0 else look.rows.scratch
+                order = rows[ranges[counted, 0] : ranges[counted, 1]]
+                features, to = nodes.chosen[0], nodes.chosen[1]
                 nodes.work[1] += n * order.shape[0]
                 add_columns_inlined(source.columns, words, bits, order, features[:n], to[:n], mine)
 
@@ -617,12 +669,14 @@ def grow(team: Any, looks: Any, shape: Any, limits: Any, nodes: Any) -> Any:
     `limits` has a row for each look.
     """
     last, sample, decider = shape.last, looks[0], looks[shape.last]
-    n_nodes, n_leaves, meeting = np.int64(1), np.int64(1), np.int64(0)
+    n_lanes = sample.rows.ranges.shape[0]
+    n_nodes, n_leaves = np.int64(1), np.int64(1)
+    meeting, visit = np.int64(0), np.int64(0)
     _begin(nodes, looks, last)
     _take_slot(nodes, 0, 0)
     # nodes under search: the root, a pair of which `small` has fewer rows, or one at its turn
     first, n_searched, small = np.int64(0), np.int64(1), np.int64(0)
-    known = own_slot = -_ONE
+    known = own_slot = parted = -_ONE
     go = _pair_of_flags()
     go[0], go[1] = True, False
     while True:
@@ -631,7 +685,7 @@ def grow(team: Any, looks: Any, shape: Any, limits: Any, nodes: Any) -> Any:
             number = np.int64(0)
             if n_searched == 2:
                 _take_slot(nodes, first + small, 0)
-        else:
+        elif parted < 0:
             for which in range(n_searched):
                 own = nodes.integers[first + which]
                 if own[FEATURE] == -1:
@@ -642,20 +696,55 @@ def grow(team: Any, looks: Any, shape: Any, limits: Any, nodes: Any) -> Any:
             if node < 0 or n_leaves == shape.max_leaves:
                 _end(nodes, n_nodes)
                 return n_nodes
-            if nodes.integers[node, FEATURE] == _PROPOSED:
-                number, first, n_searched, small = _ONE, node, _ONE, np.int64(0)
-                go[0] = True
-                _turn_to(decider, sample, nodes.proposed[node])
-                own_slot = nodes.integers[node, SLOT + 1]
-                known = _plan(nodes, node, decider)
+            if nodes.integers[node, FEATURE] != _PROPOSED:
+                _make_children(nodes, node, n_nodes)
+                first, n_searched = n_nodes, np.int64(2)
+                n_nodes += 2
+                n_leaves += 1
+                _bound_children(nodes, node, sample, decider, last, limits[last])
+                for which in range(2):
+                    own = nodes.integers[first + which]
+                    go[which] = n_leaves < shape.max_leaves and own[DEPTH] < shape.max_depth
+                    weight = (own[WORDS + 2 * last + 1] & _LOW) * decider.rows.units[WEIGHT]
+                    go[which] &= _count(own, sample, 0) >= 2
+                    go[which] &= weight >= 2 * limits[last, MIN_WEIGHT]
+                # the larger child takes over its parent's histogram
+                left, right = nodes.integers[first], nodes.integers[first + 1]
+                small = _ONE if _count(left, sample, 0) > _count(right, sample, 0) else np.int64(0)
+                nodes.integers[first + 1 - small, SLOT] = nodes.integers[node, SLOT]
+                # nobody asks which leaf a row of the sample is in
+                parted = node if go[0] or go[1] or last == 1 else -_ONE
+                continue
+            number, first, n_searched, small = _ONE, node, _ONE, np.int64(0)
+            go[0] = True
+            _turn_to(decider, sample, nodes.proposed[node])
+            own_slot = nodes.integers[node, SLOT + 1]
+            known = _plan(nodes, node, decider)
+        look = looks[max(number, 0)]
         if number >= 0:
-            look = looks[number]
-            _collect(look, nodes, first + small, team.thread, number)
-            meet(team.counter, team.n_threads, meeting + 1)
+            mine = look.found.partial[team.thread]
+            for b in range(look.features.places[look.features.index.shape[0]]):
+                mine[b, 0] = mine[b, 1] = 0
+        lane = _take_lane(team, visit, n_lanes)
+        while lane >= 0:
+            if visit == 0:
+                _begin_lane(team, looks, last, lane)
+            if parted >= 0:
+                for one in range(last + 1):
+                    _partition(nodes, parted, looks[one], lane)
+            if number >= 0:
+                _collect(look, nodes, first + small, team.thread, number, lane)
+            lane = _take_lane(team, visit, n_lanes)
+        meeting += 1
+        meet(team.counter, team.n_threads, meeting)
+        team.taken[visit & _ONE, team.thread, 0] = 0  # used again after the next visit's meeting
+        visit += 1
+        parted = -_ONE
+        if number >= 0:
             of_look = limits[number]
             _search(team, look, nodes, first, n_searched, small, known, go, number, of_look)
-            meet(team.counter, team.n_threads, meeting + 2)
-            meeting += 2
+            meeting += 1
+            meet(team.counter, team.n_threads, meeting)
             for which in range(n_searched):
                 if go[which] and number < last:
                     _propose(nodes, first + which, sample.found.gains[which])
@@ -664,31 +753,16 @@ def grow(team: Any, looks: Any, shape: Any, limits: Any, nodes: Any) -> Any:
             _free_slot(nodes, own_slot, 1)
             known = own_slot = -_ONE
             go[0] = go[1] = False
-            continue
-        _make_children(nodes, node, n_nodes)
-        for one in range(last + 1):
-            _partition(nodes, node, looks[one], one)
-        first, n_searched = n_nodes, np.int64(2)
-        n_nodes += 2
-        n_leaves += 1
-        _bound_children(nodes, node, sample, decider, last, limits[last])
-        for which in range(2):
-            own = nodes.integers[first + which]
-            go[which] = n_leaves < shape.max_leaves and own[DEPTH] < shape.max_depth
-            weight = (own[WORDS + 2 * last + 1] & _LOW) * decider.rows.units[WEIGHT]
-            go[which] &= _count(own, sample, 0) >= 2 and weight >= 2 * limits[last, MIN_WEIGHT]
-        # the larger child takes over its parent's histogram
-        left, right = nodes.integers[first], nodes.integers[first + 1]
-        small = _ONE if _count(left, sample, 0) > _count(right, sample, 0) else np.int64(0)
-        nodes.integers[first + 1 - small, SLOT] = nodes.integers[node, SLOT]
 
 
 @kernel
-def mark_leaves(look: Any, integers: Any, n_nodes: Any, leaf: Any) -> None:
-    """Tell the rows of a thread, of all rows, which leaf they ended in."""
-    for node in range(n_nodes):
-        if integers[node, LEFT] < 0:
-            own, at = integers[node], RANGE + 4
-            rows = look.rows.order if own[at + 3] == 0 else look.rows.scratch
-            for j in range(own[at], own[at + 1]):
-                leaf[np.uint64(rows[j])] = node
+def mark_leaves(team: Any, look: Any, integers: Any, n_nodes: Any, leaf: Any) -> None:
+    """Tell the rows of a thread's lanes, of all rows, which leaf they ended in."""
+    each = look.rows.ranges.shape[0] // team.n_threads
+    for lane in range(team.thread * each, (team.thread + 1) * each):
+        ranges = look.rows.ranges[lane]
+        for node in range(n_nodes):
+            if integers[node, LEFT] < 0:
+                rows = look.rows.order if ranges[node, 3] == 0 else look.rows.scratch
+                for j in range(ranges[node, 0], ranges[node, 1]):
+                    leaf[np.uint64(rows[j])] = node

@@ -17,6 +17,10 @@ from mvsboost.backends.protocol import GrownNodes, TreeRequest, feature_offsets
 from mvsboost.dtypes import NODE, PACKED
 from mvsboost.fixedpoint import Packing
 
+WORTH_LANES = 2048
+"""Rows of the sample, for each thread, from which on it has several lanes."""
+
+_CACHE_LINE = 8  # numbers in it
 _ANY_DEPTH = np.iinfo(np.int64).max
 
 
@@ -38,19 +42,10 @@ class Members:
         self.scratch = scratch
         self.ranges = {0: (0, len(words))}
 
-    def slice_of(self, team: grow.Team, packing: Packing) -> grow.Rows:
-        """The rows of one thread of a team."""
-        n_rows = len(self.words)
-        start = n_rows * team.thread // team.n_threads
-        stop = n_rows * (team.thread + 1) // team.n_threads
-        return grow.Rows(
-            self.words,
-            self.total,
-            self.order[start:stop],
-            self.scratch[start:stop],
-            packing.units(),
-            packing.count_bits,
-        )
+    def rows(self, packing: Packing, ranges: NDArray[np.int64]) -> grow.Rows:
+        """The rows for a look; `ranges` is room."""
+        units, bits = packing.units(), packing.count_bits
+        return grow.Rows(self.words, self.total, self.order, self.scratch, ranges, units, bits)
 
 
 class TreeGrower:
@@ -89,8 +84,12 @@ class TreeGrower:
         # a tree comes back to its rows, so fewer of them are worth a thread than in a single pass
         work = max(len(sample.words) * n_features // 2, 2 * len(rows.words))
         n_threads, look = self._threads.worth(work), min(request.second_look, n_features) * last
+        several = n_threads > 1 and len(sample.words) >= n_threads * WORTH_LANES
+        n_lanes = n_threads * (grow.LANES if several else 1)
         kept = self._prepare(request, leaves, look, n_threads)
-        counter, limits = np.zeros(1, np.int64), _limits(request)
+        counter, taken = np.zeros(1, np.int64), np.zeros((2, n_threads, _CACHE_LINE), np.int64)
+        ranges = self._arena.take("ranges", (last + 1, n_lanes, 2 * leaves - 1, 4), np.int64)
+        limits = _limits(request)
         leaf = None
         if last:
             leaf = self._arena.take("leaf", (len(rows.words),), number_dtype(2 * leaves - 1))
@@ -101,19 +100,20 @@ class TreeGrower:
             last,
             request.min_gain,
         )
-        all_rows = grow.Source(source.columns)
+        of_sample = sample.rows(request.sample, ranges[0])
+        first = grow.Look(source, of_sample, kept.features, kept.found[0])
+        decider = first
+        if everything is not None and request.everything is not None:
+            of_all = everything.rows(request.everything, ranges[1])
+            decider = grow.Look(grow.Source(source.columns), of_all, kept.chosen[0], kept.found[1])
 
         def one(thread: int) -> int:
-            team = grow.Team(thread, n_threads, counter)
-            mine = sample.slice_of(team, request.sample)
-            first = second = grow.Look(source, mine, kept.features, kept.found[0])
-            if everything is not None and request.everything is not None:
-                mine = everything.slice_of(team, request.everything)
-                second = grow.Look(all_rows, mine, kept.chosen[thread], kept.found[1])
+            team = grow.Team(thread, n_threads, counter, taken)
+            second = decider._replace(features=kept.chosen[thread]) if last else decider
             nodes = kept.nodes[thread]
             n: int = grow.grow(team, (first, second), shape, limits.copy(), nodes)
             if leaf is not None:
-                grow.mark_leaves(second, nodes.integers, n, leaf)
+                grow.mark_leaves(team, second, nodes.integers, n, leaf)
             return n
 
         n = self._threads.together(one, n_threads)[0]

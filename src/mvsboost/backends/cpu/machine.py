@@ -15,9 +15,18 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
-__all__ = ["add_pair", "copy_items", "lowest_bit", "prefetch", "stack_array", "wide_vectors"]
+__all__ = [
+    "PLAIN",
+    "add_pair",
+    "copy_items",
+    "lowest_bit",
+    "prefetch",
+    "stack_array",
+    "wide_vectors",
+]
 
-_PLAIN = bool(getattr(numba.config, "DISABLE_JIT", False))
+PLAIN = bool(getattr(numba.config, "DISABLE_JIT", False))
+"""Whether kernels are plain Python."""
 
 
 def _add_pair(flat: Any, position: Any, first: Any, second: Any) -> None:
@@ -120,21 +129,21 @@ def _count_trailing_zeros(_context: Any, word: Any) -> Any:
     return types.uint32(types.uint32), codegen
 
 
-add_pair: Any = _add_pair if _PLAIN else _add_vector
+add_pair: Any = _add_pair if PLAIN else _add_vector
 """``add_pair(flat, position, first, second)``: flat[position] += first, the next += second."""
 
-copy_items: Any = _copy_items if _PLAIN else _copy_memory
+copy_items: Any = _copy_items if PLAIN else _copy_memory
 """``copy_items(target, to, source, start, n)``: target[to:to + n] = source[start:start + n]."""
 
-prefetch: Any = _no_prefetch if _PLAIN else _prefetch
+prefetch: Any = _no_prefetch if PLAIN else _prefetch
 """``prefetch(flat, position)``: have the element in the cache when it is needed."""
 
 
-lowest_bit: Any = _plain_lowest_bit if _PLAIN else _count_trailing_zeros
+lowest_bit: Any = _plain_lowest_bit if PLAIN else _count_trailing_zeros
 """``lowest_bit(word)``: position of the lowest bit set in a uint32; 32 where there is none."""
 
 
-wide_vectors: Any = _any_width if _PLAIN else _as_wide_as_can_be
+wide_vectors: Any = _any_width if PLAIN else _as_wide_as_can_be
 """``wide_vectors()`` in a kernel lets its loops have vectors of 512 bits where there are any.
 
 LLVM would stop at 256, for fear of a processor that slows down; loops over all rows take a tenth
@@ -146,7 +155,7 @@ def stack_array(dtype: Any, *shape: int) -> Any:
 
     It lives as long as the call, needs no memory manager, and holds arbitrary numbers.
     """
-    if _PLAIN:
+    if PLAIN:
         return lambda: np.empty(shape, dtype)
     element = numba.from_dtype(np.dtype(dtype))
     kind = types.Array(element, len(shape), "C")
