@@ -25,7 +25,14 @@ from mvsboost.metrics import Metric
 from mvsboost.model import Model
 from mvsboost.objectives import Objective
 from mvsboost.random import Purpose, stream_key, uniform
-from mvsboost.sampling import LeafSummary, Sample, Sampler, SamplingContext, gradient_moments
+from mvsboost.sampling import (
+    GradientMoments,
+    LeafSummary,
+    Sample,
+    Sampler,
+    SamplingContext,
+    gradient_moments,
+)
 from mvsboost.trees import FeatureTable, GrownTree, Tree, TreeParams, grow_tree
 from mvsboost.trees.leaves import (
     residual_quantiles,
@@ -154,7 +161,7 @@ class _Run:
     callbacks: list[Callback]
     iterations: range
     samples: list[Sample] = field(default_factory=list)
-    dispersion: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    moments: GradientMoments | None = None
     stop_reason: str = "all iterations done"
 
     @classmethod
@@ -207,9 +214,8 @@ class _Run:
     def compute_gradients(self) -> GradientRange:
         gradients: GradientRange = self.backend.compute_gradients(self.config.order)
         _check_gradients(gradients, self.config.objective)
-        self.dispersion = np.zeros(self.backend.n_outputs)
-        if self.table.categorical.any():
-            self.dispersion = gradient_moments(self.backend, gradients).dispersion
+        if self.table.categorical.any():  # which are split by how far gradients stray
+            self.moments = gradient_moments(self.backend, gradients)
         return gradients
 
     def draw(self, iteration: int, gradients: GradientRange) -> Sample:
@@ -220,6 +226,7 @@ class _Run:
             gradients=gradients,
             leaves=[_leaf_summary(tree) for tree in self.model.last_trees()],
             previous=self.samples[-1] if self.samples else None,
+            moments=self.moments,
         )
         return self.config.sampler.draw(self.backend, context)
 
@@ -238,7 +245,7 @@ class _Run:
         key = stream_key(self.config.seed, iteration, Purpose.ROUNDING, output)
         self.backend.begin_tree(output, key, packing, exact)
         features = _choose_features(self.table.n_features, self.config, iteration)
-        noise = float(self.dispersion[output])
+        noise = 0.0 if self.moments is None else float(self.moments.dispersion[output])
         grown = grow_tree(self.backend, self.table, features, params, packing, exact, noise)
         return self._finish_tree(grown, output, gradients)
 

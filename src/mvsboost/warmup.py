@@ -37,7 +37,8 @@ def warm_up() -> float:
     """Compile what fits and predictions of the built-in objectives use.
 
     Small models are trained and asked for predictions: with every built-in objective,
-    with and without sampling, second look, row weights, missing values and categories.
+    with and without sampling, second look, row weights, missing values, categories, flags and
+    an evaluation set.
 
     Returns
     -------
@@ -49,9 +50,10 @@ def warm_up() -> float:
     table, weight = _table(), np.linspace(0.5, 1.5, _ROWS)
     for estimator, y in _estimators():
         estimator.fit(table, y)
-        estimator.fit(table, y, sample_weight=weight)
+        estimator.fit(table, y, sample_weight=weight, eval_set=[(table, y)])
         estimator.predict(table)
         estimator.apply(table)
+    MVSClassifier(n_estimators=1).fit(_flags(), _classes())
     _grow_verb_by_verb(Dataset.from_data(table, _classes(), n_classes=2))
     return time.perf_counter() - start
 
@@ -91,3 +93,9 @@ def _table() -> dict[str, NDArray[Any]]:
         "few": np.array([f"c{row % 5}" for row in rows], dtype=object),
         "many": np.array([f"c{row % (MAX_BINS + 20)}" for row in rows], dtype=object),
     }
+
+
+def _flags() -> NDArray[np.bool_]:
+    """Columns that are nearly always the same, of which the backend makes lists."""
+    flags: NDArray[np.bool_] = np.arange(_ROWS)[:, None] % 20 == np.arange(16)
+    return flags

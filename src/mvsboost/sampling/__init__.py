@@ -1,14 +1,19 @@
 """Choosing rows: samplers, their threshold µ, their λ, and the named variants."""
 
 from mvsboost.sampling.base import Sampler
-from mvsboost.sampling.context import LeafSummary, Sample, SampledRows, SamplingContext
+from mvsboost.sampling.context import (
+    GradientMoments,
+    LeafSummary,
+    Sample,
+    SampledRows,
+    SamplingContext,
+)
 from mvsboost.sampling.custom import CustomSampler, WrappedSampler
 from mvsboost.sampling.mvs import MVS, ImportanceSampling
 from mvsboost.sampling.rank import cut_largest, cut_smallest
 from mvsboost.sampling.regularisation import (
     LAMBDA_FLOOR,
     LAMBDA_RULES,
-    GradientMoments,
     gradient_moments,
     regularisation,
 )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mvsboost.backends.protocol import DrawRule, DrawSummary, GradientRange, RankKey, ScoreRule
 
-__all__ = ["LeafSummary", "Sample", "SampledRows", "SamplingContext"]
+__all__ = ["GradientMoments", "LeafSummary", "Sample", "SampledRows", "SamplingContext"]
 
 
 class SampledRows(Protocol):
@@ -60,6 +60,28 @@ class LeafSummary:
     value: NDArray[np.float64]
     hessian: NDArray[np.float64]
     shrinkage: float = 1.0
+
+
+@dataclass(frozen=True)
+class GradientMoments:
+    """Sums over all rows, (n_outputs,) each; see `regularisation.gradient_moments`."""
+
+    gradient: NDArray[np.float64]
+    hessian: NDArray[np.float64]
+    gradient_squared: NDArray[np.float64]
+    hessian_squared: NDArray[np.float64]
+
+    @property
+    def balance(self) -> float:
+        """mean(g²) / mean(h²): the λ under which both terms weigh the same."""
+        squares = float(self.hessian_squared.sum())
+        return float(self.gradient_squared.sum()) / squares if squares > 0.0 else 0.0
+
+    @property
+    def dispersion(self) -> NDArray[np.float64]:
+        """Σg² / Σh of each output: how far a row's gradient strays, by its hessian."""
+        held = self.hessian > 0.0
+        return np.where(held, self.gradient_squared / np.where(held, self.hessian, 1.0), 0.0)
 
 
 @dataclass(frozen=True)
@@ -130,6 +152,8 @@ class SamplingContext:
         Leaves of the last iteration's trees, one entry an output; empty at first.
     previous : Sample or None
         The last iteration's sample; its µ only shortens the search for the next.
+    moments : GradientMoments or None
+        Sums of this iteration's gradients, where they are known already.
     """
 
     seed: int
@@ -138,3 +162,4 @@ class SamplingContext:
     gradients: GradientRange
     leaves: Sequence[LeafSummary] = ()
     previous: Sample | None = None
+    moments: GradientMoments | None = None

@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mvsboost.backends.protocol import GradientRange, Moments, Score, ScoreRule
 from mvsboost.errors import ParameterError
 from mvsboost.fixedpoint import sum_scale
 from mvsboost.sampling.base import score_rows
-from mvsboost.sampling.context import SampledRows, SamplingContext
+from mvsboost.sampling.context import GradientMoments, SampledRows, SamplingContext
 
 __all__ = [
     "LAMBDA_FLOOR",
     "LAMBDA_RULES",
-    "GradientMoments",
     "check_lambda",
     "gradient_moments",
     "regularisation",
@@ -35,28 +32,6 @@ A row's weight is at most µ / (sqrt(λ) h), and µ is about rms(g) / rate. So w
 share no row of average hessian stands for more than 1 / sqrt(1e-4) = 100 times the
 rows it would stand for under uniform sampling, however small its gradient is.
 """
-
-
-@dataclass(frozen=True)
-class GradientMoments:
-    """Sums over all rows, (n_outputs,) each; see `gradient_moments`."""
-
-    gradient: NDArray[np.float64]
-    hessian: NDArray[np.float64]
-    gradient_squared: NDArray[np.float64]
-    hessian_squared: NDArray[np.float64]
-
-    @property
-    def balance(self) -> float:
-        """mean(g²) / mean(h²): the λ under which both terms weigh the same."""
-        squares = float(self.hessian_squared.sum())
-        return float(self.gradient_squared.sum()) / squares if squares > 0.0 else 0.0
-
-    @property
-    def dispersion(self) -> NDArray[np.float64]:
-        """Σg² / Σh of each output: how far a row's gradient strays, by its hessian."""
-        held = self.hessian > 0.0
-        return np.where(held, self.gradient_squared / np.where(held, self.hessian, 1.0), 0.0)
 
 
 def gradient_moments(
@@ -129,7 +104,9 @@ def regularisation(
     """
     if not isinstance(lam, str):
         return float(lam)
-    sums = gradient_moments(backend, context.gradients, squares_only=lam != "root")
+    sums = context.moments or gradient_moments(
+        backend, context.gradients, squares_only=lam != "root"
+    )
     value = LAMBDA_RULES[lam](sums, backend, context)
     least = sums.balance if score is Score.MVS else sums.gradient_squared.sum() / context.n_rows
     return max(value, LAMBDA_FLOOR * float(least))

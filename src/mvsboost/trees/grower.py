@@ -17,6 +17,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from mvsboost.backends.cpu.nodes import describe_nodes
 from mvsboost.backends.protocol import (
     Backend,
     GrownNodes,
@@ -142,30 +143,34 @@ def _with_structure(
     nodes: GrownNodes, table: FeatureTable, sample: Packing, exact: Packing | None
 ) -> GrownTree:
     """Give the nodes the form of a tree, its values still 0."""
-    inner, n = nodes.feature != LEAF, len(nodes.feature)
-    missing_bin = np.where(inner, table.n_bins[nodes.feature], 0).astype(NODE)
-    by_category = np.flatnonzero(inner & table.categorical[nodes.feature])
-    categories = np.full(n, LEAF, NODE)
-    categories[by_category] = np.arange(len(by_category))
-    if exact is None or nodes.everything is None:
-        decisive = sample.unpack_all(nodes.sample)
-    else:
-        decisive = exact.unpack_all(nodes.everything)
+    feature, goes_left, n = nodes.feature, nodes.goes_left, len(nodes.feature)
+    words, packing = nodes.sample, sample
+    if exact is not None and nodes.everything is not None:
+        words, packing = nodes.everything, exact
+    missing_left, numbers = np.empty(n, np.bool_), np.empty((2, n), NODE)
+    gradient, hessian, weight = sums = np.empty((3, n))
+    of_features = table.n_bins, table.categorical
+    units, bits = packing.units(), packing.count_bits
+    n_sets = describe_nodes(
+        feature, goes_left, words, *of_features, units, bits, missing_left, numbers, sums
+    )
+    missing_bin, categories = numbers
+    sets = goes_left[categories >= 0] if n_sets else goes_left[:0]
     tree = Tree(
-        feature=nodes.feature,
+        feature=feature,
         threshold=nodes.threshold,
-        missing_left=nodes.goes_left[np.arange(n), missing_bin].view(bool) & inner,
+        missing_left=missing_left,
         categories=categories,
-        category_sets=pack_set(nodes.goes_left[by_category].ravel()).reshape(-1, TABLE // 32),
+        category_sets=pack_set(sets.ravel()).reshape(-1, TABLE // 32),
         missing_bin=missing_bin,
         left=nodes.left,
         right=nodes.right,
         value=np.zeros(n),
         gain=nodes.gain,
-        cover=decisive[2],
-        hessian=decisive[1],
+        cover=weight,
+        hessian=hessian,
     )
-    return GrownTree(tree, nodes, sample, exact, decisive)
+    return GrownTree(tree, nodes, sample, exact, (gradient, hessian, weight))
 
 
 # --- growing verb by verb -----------------------------------------------------------------------

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from mvsboost.backends.cpu.nodes import finish_nodes
 from mvsboost.backends.protocol import DIGIT_BITS, Backend, GradientRange, residual_of_key
 from mvsboost.fixedpoint import sum_scale
 from mvsboost.trees.grower import GrownTree
@@ -82,21 +83,11 @@ def with_values(
 
     `hessian` and `cover`, if given, hold those of the leaves, and inner nodes add them up.
     """
-    tree = grown.structure
-    bounded = np.clip(values, -max_step, max_step)
-    bounded = np.clip(bounded, grown.nodes.lower, grown.nodes.upper)
-    return replace(
-        tree,
-        value=np.where(tree.is_leaf, shrinkage * bounded, 0.0),
-        hessian=tree.hessian if hessian is None else _add_up(tree, hessian),
-        cover=tree.cover if cover is None else _add_up(tree, cover),
-        shrinkage=shrinkage,
-    )
-
-
-def _add_up(tree: Tree, of_leaves: NDArray[np.float64]) -> NDArray[np.float64]:
-    totals, left, right = of_leaves.tolist(), tree.left.tolist(), tree.right.tolist()
-    for node in reversed(range(tree.n_nodes)):
-        if left[node] >= 0:  # children come after their parent
-            totals[node] = totals[left[node]] + totals[right[node]]
-    return np.array(totals)
+    tree, nodes = grown.structure, grown.nodes
+    finished = np.empty((3, tree.n_nodes))
+    finished[0] = values
+    finished[1] = tree.hessian if hessian is None else hessian
+    finished[2] = tree.cover if cover is None else cover
+    finish_nodes(tree.left, tree.right, nodes.lower, nodes.upper, max_step, shrinkage, finished)
+    value, hessian, cover = finished
+    return replace(tree, value=value, hessian=hessian, cover=cover, shrinkage=shrinkage)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,7 @@ class Tree:
         """Inner nodes and leaves."""
         return len(self.feature)
 
-    @property
+    @cached_property
     def is_leaf(self) -> NDArray[np.bool_]:
         """True at leaves."""
         leaf: NDArray[np.bool_] = self.feature == LEAF

@@ -84,7 +84,6 @@ class CPUBackend:
         self._compacted: NDArray[np.uint8] | None = None
         self._lists: RowLists | None = None
         self._range = GradientRange(0.0, 0.0, 0.0, -1)
-        self._moments: tuple[NDArray[np.float64], NDArray[np.int64]] | None = None
         self._members: dict[RowSet, Members] = {}
         self._leaves: _Leaves | None = None
         self._measured: RowMetric | None = None
@@ -121,7 +120,6 @@ class CPUBackend:
     def compute_gradients(self, order: int) -> GradientRange:
         parts = self._threads.run(lambda a, b: self._gradient_slice(a, b, order), self.n_rows)
         self._range = reduce(GradientRange.merge, parts)
-        self._moments = None
         return self._range
 
     def _gradient_slice(self, start: int, stop: int, order: int) -> GradientRange:
@@ -148,11 +146,7 @@ class CPUBackend:
             gradients.moment_sums(self._g, self._h, start, stop, scales, out)
             return out
 
-        wanted = scales != 0.0
-        # splits and λ both ask for them, λ for fewer
-        if self._moments is None or (wanted & (scales != self._moments[0])).any():
-            self._moments = scales.copy(), self._sum(one)
-        sums: NDArray[np.int64] = self._moments[1] * wanted
+        sums: NDArray[np.int64] = self._sum(one)
         return sums
 
     # --- sampling -------------------------------------------------------------------------------
@@ -318,21 +312,20 @@ class CPUBackend:
         The first tree of a draw gathers them while it adds up its root.
         """
         unusual, drawn, columns = self._unusual, self._drawn, self._columns
+        ids = drawn[:0] if self._everybody else drawn
         all_rows = len(drawn) == self.n_rows
-        source = Source(columns) if self._everybody else Source(columns, drawn)
         if unusual is not None:
-            if all_rows:
-                return source._replace(lists=unusual.lists)
-            if self._lists is not None:
-                return source._replace(lists=self._lists)
+            if all_rows or self._lists is not None:
+                return Source(columns, ids, lists=self._lists or unusual.lists)
             self._lists = room_for_lists(len(drawn), unusual.longest, self._arena)
-            return source._replace(lists=self._lists, whole_lists=unusual.lists, drawn=drawn)
-        if len(drawn) < _FEW * self.n_rows:
-            source = Source(columns, by_row=True)
+            return Source(columns, ids, lists=self._lists, whole_lists=unusual.lists, drawn=drawn)
+        by_row = len(drawn) < _FEW * self.n_rows
+        if by_row:
+            ids = drawn[:0]
         if all_rows or self._compacted is not None:
-            return source._replace(bins=self._bins(RowSet.SAMPLE))
+            return Source(columns, ids, self._bins(RowSet.SAMPLE), by_row)
         self._compacted = self._room_for_bins()
-        return source._replace(bins=self._compacted, whole_bins=self.rows.bins, drawn=drawn)
+        return Source(columns, ids, self._compacted, by_row, whole_bins=self.rows.bins, drawn=drawn)
 
     def _pack(
         self,

@@ -93,18 +93,18 @@ class Team(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Where a look finds the bins of its rows.
+    """Where the bins of rows are found.
 
     Attributes
     ----------
     columns : (n_features, all rows)
         Bins by column.
     ids
-        The row of `columns` that each row is; empty where they are the same.
+        The row of `columns` that each row of the sample is; empty where they are the same.
     bins : (n_rows, n_features)
         Bins of the sample's rows; empty where there are lists.
     by_row
-        Whether nodes are partitioned by `bins`, not by `columns`.
+        Whether the sample's rows are partitioned by `bins`, not by `columns`.
     lists
         Lists of the sample's rows; empty where there are bins.
     whole_bins, whole_lists, drawn
@@ -195,7 +195,6 @@ class Found(NamedTuple):
 class Look(NamedTuple):
     """One thread's view of the rows that look for splits: the sample's (look 0), or all (1)."""
 
-    source: Source
     rows: Rows
     features: Features
     found: Found
@@ -430,19 +429,20 @@ def _take_split(nodes: Any, node: Any, looks: Any, which: Any, limits: Any, shap
 
 
 @inlined
-def _partition(nodes: Any, node: Any, look: Any, lane: Any) -> None:
+def _partition(nodes: Any, node: Any, source: Any, look: Any, number: Any, lane: Any) -> None:
     """Give each child its part of the node's ranges in a lane; see `partition`."""
-    own, source, ranges = nodes.integers[node], look.source, look.rows.ranges[lane]
+    own, ranges = nodes.integers[node], look.rows.ranges[lane]
     start, stop, spare, swapped = _range_of(ranges, node)
     rows, room = look.rows.order, look.rows.scratch
     if swapped == 1:
         rows, room = room, rows
     rows, room = rows[start:stop], room[spare : spare + stop - start]
     bins, first, step = source.columns, own[FEATURE] * source.columns.shape[1], _ONE
-    if source.by_row:
+    if number == 0 and source.by_row:
         bins, first, step = source.bins, own[FEATURE], np.int64(source.bins.shape[1])
+    ids = source.ids if number == 0 else source.ids[:0]
     flat, table = bins.reshape(-1), nodes.goes_left[node]
-    lefts = split_apart(flat, np.uint64(first), np.uint64(step), source.ids, table, rows, room)
+    lefts = split_apart(flat, np.uint64(first), np.uint64(step), ids, table, rows, room)
     middle, spare_middle = start + lefts, spare + stop - start - lefts
     _set_range(ranges, own[LEFT], start, middle, spare_middle, swapped)
     _set_range(ranges, own[RIGHT], spare, spare_middle, middle, 1 - swapped)
@@ -545,14 +545,16 @@ def _begin_lane(team: Any, looks: Any, last: Any, lane: Any) -> None:
 
 
 @inlined
-def _collect(look: Any, nodes: Any, node: Any, thread: Any, number: Any, lane: Any) -> None:
+def _collect(
+    source: Any, look: Any, nodes: Any, node: Any, thread: Any, number: Any, lane: Any
+) -> None:
     """Add the rows of a node in a lane to this thread's part of the histogram.
 
     All rows follow the plan: some features are counted over the node, some over its sibling.
     """
     mine, own, ranges = look.found.partial[thread], nodes.integers[node], look.rows.ranges[lane]
     index, places = look.features.index, look.features.places
-    source, words, bits = look.source, look.rows.words, look.rows.bits
+    words, bits = look.rows.words, look.rows.bits
     if number == 0:
         rows = look.rows.order if ranges[node, 3] == 0 else look.rows.scratch
         order = rows[ranges[node, 0] : ranges[node, 1]]
@@ -663,7 +665,7 @@ def _search(
 
 
 @kernel
-def grow(team: Any, looks: Any, shape: Any, limits: Any, nodes: Any) -> Any:
+def grow(team: Any, source: Any, looks: Any, shape: Any, limits: Any, nodes: Any) -> Any:
     """Grow a tree into `nodes`, together with the other threads; returns their number.
 
     `limits` has a row for each look.
@@ -731,9 +733,9 @@ def grow(team: Any, looks: Any, shape: Any, limits: Any, nodes: Any) -> Any:
                 _begin_lane(team, looks, last, lane)
             if parted >= 0:
                 for one in range(last + 1):
-                    _partition(nodes, parted, looks[one], lane)
+                    _partition(nodes, parted, source, looks[one], one, lane)
             if number >= 0:
-                _collect(look, nodes, first + small, team.thread, number, lane)
+                _collect(source, look, nodes, first + small, team.thread, number, lane)
             lane = _take_lane(team, visit, n_lanes)
         meeting += 1
         meet(team.counter, team.n_threads, meeting)

@@ -75,7 +75,7 @@ class TreeGrower:
     ) -> tuple[GrownNodes, NDArray[Any] | None]:
         """Grow a tree with up to as many threads as its rows are worth.
 
-        `source` has the bins of the sample. A second look knows the leaf of every row in the
+        A second look knows the leaf of every row in the
         end, which is returned as well.
         """
         rows, n_features = everything or sample, len(request.features)
@@ -101,17 +101,16 @@ class TreeGrower:
             request.min_gain,
         )
         of_sample = sample.rows(request.sample, ranges[0])
-        first = grow.Look(source, of_sample, kept.features, kept.found[0])
-        decider = first
+        first = decider = grow.Look(of_sample, kept.features, kept.found[0])
         if everything is not None and request.everything is not None:
             of_all = everything.rows(request.everything, ranges[1])
-            decider = grow.Look(grow.Source(source.columns), of_all, kept.chosen[0], kept.found[1])
+            decider = grow.Look(of_all, kept.chosen[0], kept.found[1])
 
         def one(thread: int) -> int:
             team = grow.Team(thread, n_threads, counter, taken)
             second = decider._replace(features=kept.chosen[thread]) if last else decider
             nodes = kept.nodes[thread]
-            n: int = grow.grow(team, (first, second), shape, limits.copy(), nodes)
+            n: int = grow.grow(team, source, (first, second), shape, limits.copy(), nodes)
             if leaf is not None:
                 grow.mark_leaves(team, second, nodes.integers, n, leaf)
             return n

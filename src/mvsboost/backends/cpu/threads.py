@@ -46,6 +46,8 @@ class Threads:
     def slices(self, n_rows: int) -> list[tuple[int, int]]:
         """Equal slices of range(n_rows), one a thread, none of them too small."""
         pieces = self.worth(n_rows)
+        if pieces == 1:
+            return [(0, n_rows)]
         return [(n_rows * i // pieces, n_rows * (i + 1) // pieces) for i in range(pieces)]
 
     def run(self, function: Callable[[int, int], T], n_rows: int) -> list[T]:

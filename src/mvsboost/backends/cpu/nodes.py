@@ -1,0 +1,68 @@
+"""Kernels: the nodes of a grown tree in the form of a finished one.
+
+A tree has some sixty nodes, and NumPy takes a microsecond or two for each of the thirty steps that
+are written out here: more than growing a small tree takes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mvsboost.fixedpoint import HALF
+from mvsboost.jit import kernel
+
+_LOW = np.int64(0xFFFFFFFF)
+
+
+@kernel
+def describe_nodes(
+    feature: Any,
+    goes_left: Any,
+    words: Any,
+    n_bins: Any,
+    categorical: Any,
+    units: Any,
+    bits: int,
+    missing_left: Any,
+    numbers: Any,
+    sums: Any,
+) -> Any:
+    """Whether missing values go left, and their bin and the number of the category set, or -1.
+
+    The latter two into `numbers` (2, n); gradient, hessian and weight into `sums` (3, n). Returns
+    how many category sets there are.
+    """
+    n_sets = 0
+    for node in range(feature.shape[0]):
+        f, first, second = feature[node], words[node, 0], words[node, 1]
+        sums[0, node], sums[1, node] = (first >> bits) * units[0], (second >> HALF) * units[1]
+        sums[2, node] = (second & _LOW) * units[2]
+        missing_left[node], numbers[0, node], numbers[1, node] = False, 0, -1
+        if f >= 0:
+            missing_left[node], numbers[0, node] = goes_left[node, n_bins[f]] == 1, n_bins[f]
+            if categorical[f]:
+                numbers[1, node] = n_sets
+                n_sets += 1
+    return n_sets
+
+
+@kernel
+def finish_nodes(
+    left: Any, right: Any, lower: Any, upper: Any, largest: float, shrinkage: float, nodes: Any
+) -> None:
+    """Leaf values bounded and shrunk, 0 at inner nodes; these get the sums of their children.
+
+    `nodes` is (3, n): value, and two sums that are right at leaves.
+    """
+    n = left.shape[0]
+    for step in range(n):
+        node = n - 1 - step  # children come after their parent
+        if left[node] >= 0:
+            nodes[0, node] = 0.0
+            for row in range(1, 3):
+                nodes[row, node] = nodes[row, left[node]] + nodes[row, right[node]]
+        else:
+            value = min(max(nodes[0, node], -largest), largest)
+            nodes[0, node] = shrinkage * min(max(value, lower[node]), upper[node])
