@@ -218,6 +218,12 @@ VERBS: dict[str, Callable[[Backend, Any, Any], Any]] = {
         f"score_rows {rule.name}": lambda b, t, o, rule=rule: scored(b, ScoreRule(rule, 0.3))
         for rule in Score
     },
+    **{
+        f"score_rows at {scale}": lambda b, t, o, scale=scale: scored(
+            b, ScoreRule(Score.MVS, 0.3, scale)
+        )
+        for scale in (2.0**-60, 2.0**50)
+    },
     "threshold_sums": lambda b, t, o: (
         b.score_rows(ScoreRule(Score.MVS, 0.0)),
         [b.threshold_sums(mu, 2.0**20) for mu in (0.0, 0.3, 1.0, 1e9)],

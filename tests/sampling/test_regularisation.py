@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mvsboost.backends.protocol import Score
+from mvsboost.backends.protocol import Score, ScoreRule
 from mvsboost.errors import ParameterError
 from mvsboost.sampling import LAMBDA_FLOOR, MVS, LeafSummary, regularisation
+from mvsboost.sampling.base import score_rows
 from mvsboost.testing import GradientRows
 
 G = np.array([0.5, -1.0, 2.0, 0.25])
@@ -110,3 +111,17 @@ def test_wrong_lambda_is_named(lam):
 @pytest.mark.parametrize("lam", [0, 0.1, np.float32(2.0), np.int64(1), "leaf", "root", "catboost"])
 def test_right_lambda_passes(lam):
     MVS(lam=lam).validate()
+
+
+@pytest.mark.parametrize("magnitude", [1e-37, 1e-30, 1.0, 1e18, 1e30, 1e38])
+def test_scores_are_as_exact_at_any_magnitude(magnitude):
+    spread = np.logspace(-7, 0, 50)
+    g, h = (spread * magnitude).astype(np.float32), np.ones(50, np.float32)
+    rows = GradientRows(g, h)
+    # so small a λ that gradients decide
+    lam = (1e-9 * magnitude) ** 2
+    largest = score_rows(rows, rows.context(), ScoreRule(Score.MVS, lam))
+    exact = np.hypot(g.astype(np.float64), 1e-9 * magnitude)
+    smallest = np.finfo(np.float32).smallest_subnormal  # which results near 0 are multiples of
+    assert np.allclose(rows.row_scores(), exact, rtol=2e-7, atol=smallest)
+    assert largest == rows.row_scores().max()

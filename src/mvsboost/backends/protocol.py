@@ -202,10 +202,20 @@ class Score(Enum):
 
 @dataclass(frozen=True)
 class ScoreRule:
-    """A score formula and its λ."""
+    """A score formula and its λ.
+
+    Attributes
+    ----------
+    score : Score
+    lam : float
+    scale : float
+        A power of two by which gradients and hessians are multiplied before ``Score.MVS`` takes a
+        root of float32, and the root divided: their squares need twice the exponents.
+    """
 
     score: Score
     lam: float = 0.0
+    scale: float = 1.0
 
     def values(self, g: NDArray[np.float32], h: NDArray[np.float32]) -> NDArray[np.float32]:
         """Scores of rows with gradients g, h of shape (n_outputs, n)."""
@@ -216,7 +226,10 @@ class ScoreRule:
             for gk, hk in zip(g64, h64, strict=True):
                 total = total + gk * gk
                 second = second + hk * hk
-            total = np.sqrt(total + self.lam * (second if self.score is Score.MVS else 1.0))
+            if self.score is Score.MVS:
+                squares = (total + self.lam * second) * (self.scale * self.scale)
+                return np.sqrt(squares.astype(np.float32)) * np.float32(1.0 / self.scale)
+            total = np.sqrt(total + self.lam)
         else:
             for gk, hk in zip(g64, h64, strict=True):
                 total = total + (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -19,6 +20,7 @@ from mvsboost.backends.protocol import (
     Smallest,
 )
 from mvsboost.errors import ConvergenceStop, DataError, ParameterError
+from mvsboost.fixedpoint import power_of_two_below
 from mvsboost.random import Purpose, stream_key
 from mvsboost.sampling.context import Sample, SampledRows, SamplingContext
 from mvsboost.sampling.rank import cut_smallest
@@ -41,6 +43,7 @@ below e**-64; only a user's own probabilities can bring it about.
 """
 
 _LARGEST_SCORE = float(np.finfo(np.float32).max)
+_LARGEST_ROOT, _LARGEST_SCALE = 2.0**60, 2.0**126  # far from overflow, and from a tiny 1 / scale
 
 
 class Sampler(BaseEstimator):  # type: ignore[misc]
@@ -94,7 +97,8 @@ def check_share(name: str, value: object, *, zero: bool = False) -> None:
 
 def score_rows(backend: SampledRows, context: SamplingContext, rule: ScoreRule) -> float:
     """Score every row and return the largest score, once it is sure that all fit a float32."""
-    if _largest_possible(rule, context.gradients, backend.n_outputs) >= _LARGEST_SCORE:
+    largest = _largest_possible(rule, context.gradients, backend.n_outputs)
+    if largest >= _LARGEST_SCORE:
         plain = ScoreRule(rule.score)
         if _largest_possible(plain, context.gradients, backend.n_outputs) < _LARGEST_SCORE:
             allowed = f"small enough that {rule.score.value} is a finite float32"
@@ -104,6 +108,8 @@ def score_rows(backend: SampledRows, context: SamplingContext, rule: ScoreRule) 
             f"{context.gradients.max_hessian:.3g} are too large to score by {rule.score.value}; "
             "scale the target or the row weights down"
         )
+    if largest > 0.0:
+        rule = replace(rule, scale=min(power_of_two_below(_LARGEST_ROOT / largest), _LARGEST_SCALE))
     return backend.score_rows(rule)
 
 

@@ -154,8 +154,9 @@ class CPUBackend:
     def score_rows(self, rule: ScoreRule) -> float:
         def one(start: int, stop: int) -> float:
             if rule.score is Score.MVS:
-                lam, out, bits = rule.lam, self._row_scores, self._row_scores.view(np.int32)
-                largest = sampling.mvs_scores(self._g, self._h, start, stop, lam, out, bits)
+                lam, scale, out = rule.lam, rule.scale, self._row_scores
+                bits, g, h = out.view(np.int32), self._g, self._h
+                largest = sampling.mvs_scores(g, h, start, stop, lam, scale, out, bits)
                 return gradients.value_of_bits(largest)
             out = self._row_scores[start:stop]
             out[:] = rule.values(self._g[:, start:stop], self._h[:, start:stop])

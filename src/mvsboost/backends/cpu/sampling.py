@@ -34,13 +34,17 @@ def _add_squares(values: Any, first: Any, n: Any, sums: Any) -> None:
 
 
 @kernel
-def mvs_scores(g: Any, h: Any, start: int, stop: int, lam: float, out: Any, bits: Any) -> Any:
+def mvs_scores(
+    g: Any, h: Any, start: int, stop: int, lam: float, scale: float, out: Any, bits: Any
+) -> Any:
     """Regularised absolute values sqrt(Σ g² + λ Σ h²); returns the largest, as its bits.
 
     `bits` is another view of `out`: a maximum of integers vectorises, one of floats does not.
+    A root of float32 takes a third of the time of one of float64; see `ScoreRule`.
     """
     wide_vectors()
     gradients, hessians, largest = _reals(), _reals(), np.int32(0)
+    up, down = scale * scale, np.float32(1.0 / scale)
     for block in range(start, stop, _BLOCK):
         n = min(_BLOCK, stop - block)
         part, part_bits = out[block : block + n], bits[block : block + n]
@@ -48,12 +52,12 @@ def mvs_scores(g: Any, h: Any, start: int, stop: int, lam: float, out: Any, bits
             row_g, row_h = g[0, block : block + n], h[0, block : block + n]
             for i in range(n):
                 x, y = np.float64(row_g[i]), np.float64(row_h[i])
-                part[i] = np.sqrt(x * x + lam * (y * y))
+                part[i] = np.sqrt(np.float32((x * x + lam * (y * y)) * up)) * down
         else:
             _add_squares(g, block, n, gradients)
             _add_squares(h, block, n, hessians)
             for i in range(n):
-                part[i] = np.sqrt(gradients[i] + lam * hessians[i])
+                part[i] = np.sqrt(np.float32((gradients[i] + lam * hessians[i]) * up)) * down
         for i in range(n):
             largest = max(largest, part_bits[i])
     return largest
