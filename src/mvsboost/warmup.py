@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from mvsboost.backends.composite import CompositeBackend
 from mvsboost.backends.cpu import CPUBackend
 from mvsboost.backends.cpu.compilation import keep_quiet
+from mvsboost.backends.cpu.threads import Threads
 from mvsboost.boosting import TrainConfig, train
 from mvsboost.data import Dataset
 from mvsboost.dtypes import MAX_BINS
@@ -54,6 +55,7 @@ def warm_up() -> float:
         estimator.predict(table)
         estimator.apply(table)
     MVSClassifier(n_estimators=1).fit(_flags(), _classes())
+    Threads(2).together(lambda thread: None, 2)  # more than these few rows are worth
     _grow_verb_by_verb(Dataset.from_data(table, _classes(), n_classes=2))
     return time.perf_counter() - start
 

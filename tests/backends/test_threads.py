@@ -53,6 +53,31 @@ def test_an_error_on_a_thread_reaches_the_caller():
         Threads(2).run(fail, 100)
 
 
+def test_a_thread_that_takes_long_is_waited_for():
+    threads = Threads(3)
+
+    def one(thread):
+        time.sleep(0.02 * thread)  # much longer than anybody looks out for it
+        return thread
+
+    for _ in range(3):
+        assert threads.together(one, 3) == [0, 1, 2]
+
+
+def test_after_an_error_threads_go_on():
+    threads = Threads(3)
+
+    def fail(thread):
+        if thread == 2:
+            raise RuntimeError("on thread 2")
+        return thread
+
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="on thread 2"):
+            threads.together(fail, 3)
+        assert threads.together(lambda thread: thread, 3) == [0, 1, 2]
+
+
 def test_all_run_at_one_time_whatever_other_fits_do():
     """Kernels wait for each other: two fits at once must not hold each other's threads."""
 

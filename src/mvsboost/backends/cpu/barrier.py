@@ -22,9 +22,13 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from mvsboost.backends.cpu.machine import PLAIN
-from mvsboost.jit import inlined
+from mvsboost.jit import inlined, kernel
+
+CACHE_LINE = 8
+"""Numbers in it: counters of different threads lie apart, or each would wait for the others."""
 
 _PATIENCE = 50_000  # looks at the counter, some tens of microseconds
+_MOMENT = 10_000  # and some microseconds
 
 _FUTEX = {"x86_64": 202, "aarch64": 98}.get(platform.machine()) if sys.platform == "linux" else None
 """Number of the system call for sleep and waking."""
@@ -62,6 +66,18 @@ def _arrived(_context: Any, counter: Any) -> Any:
         return builder.load_atomic(array.data, "seq_cst", 8)
 
     return types.int64(counter), codegen
+
+
+@intrinsic
+def _reach(_context: Any, counter: Any, number: Any) -> Any:
+    """Set the counter, after everything that was done before."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        builder.store_atomic(arguments[1], array.data, "seq_cst", 8)
+        return context.get_dummy_value()
+
+    return types.void(counter, types.int64), codegen
 
 
 def _system_call(builder: Any, counter: Any, operation: int, number: Any) -> None:
@@ -115,6 +131,26 @@ def _give_way(_context: Any, counter: Any, seen: Any) -> Any:
 
 
 _rest = _give_way if _FUTEX is None else _sleep
+
+
+@kernel
+def report(counter: Any, number: int) -> None:
+    """Let others see that this thread has come so far, and leave Python's lock to them."""
+    if PLAIN:
+        return
+    _reach(counter, number)  # type: ignore[call-arg]
+    for _ in range(_MOMENT):
+        _arrived(counter)
+
+
+@kernel
+def linger(counter: Any, number: int) -> None:
+    """Return when the counter has come so far, or after a tenth of a millisecond."""
+    if PLAIN:  # would not let others run
+        return
+    for _ in range(2 * _PATIENCE):
+        if _arrived(counter) >= number:  # type: ignore[call-arg]
+            return
 
 
 @inlined

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from mvsboost.backends.cpu import grow
 from mvsboost.backends.cpu.apply import number_dtype
 from mvsboost.backends.cpu.arena import Arena
+from mvsboost.backends.cpu.barrier import CACHE_LINE
 from mvsboost.backends.cpu.threads import Threads
 from mvsboost.backends.cpu.unusual import SPREAD, Unusual, spread_out
 from mvsboost.backends.protocol import GrownNodes, TreeRequest, feature_offsets
@@ -20,7 +21,6 @@ from mvsboost.fixedpoint import Packing
 WORTH_LANES = 2048
 """Rows of the sample, for each thread, from which on it has several lanes."""
 
-_CACHE_LINE = 8  # numbers in it
 _ANY_DEPTH = np.iinfo(np.int64).max
 
 
@@ -87,7 +87,7 @@ class TreeGrower:
         several = n_threads > 1 and len(sample.words) >= n_threads * WORTH_LANES
         n_lanes = n_threads * (grow.LANES if several else 1)
         kept = self._prepare(request, leaves, look, n_threads)
-        counter, taken = np.zeros(1, np.int64), np.zeros((2, n_threads, _CACHE_LINE), np.int64)
+        counter, taken = np.zeros(1, np.int64), np.zeros((2, n_threads, CACHE_LINE), np.int64)
         ranges = self._arena.take("ranges", (last + 1, n_lanes, 2 * leaves - 1, 4), np.int64)
         limits = _limits(request)
         leaf = None

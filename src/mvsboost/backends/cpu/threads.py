@@ -8,7 +8,11 @@ import weakref
 from collections.abc import Callable
 from functools import cached_property
 from queue import SimpleQueue
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
+
+import numpy as np
+
+from mvsboost.backends.cpu.barrier import linger, report
 
 T = TypeVar("T")
 
@@ -61,48 +65,75 @@ class Threads:
         """Results of function(0), function(1), ..., each on a thread of its own, at one time."""
         if n_threads == 1:
             return [function(0)]
-        done: SimpleQueue[_Outcome] = SimpleQueue()  # of this call: an interrupted one leaves none
-        for thread, worker in enumerate(self._workers[: n_threads - 1], start=1):
-            worker.jobs.put((function, thread, done))
-        outcomes = [_attempt(function, 0), *(done.get() for _ in range(1, n_threads))]
-        outcomes.sort(key=lambda outcome: outcome.thread)
-        for outcome in outcomes:
-            if outcome.error is not None:
-                raise outcome.error
-        return [outcome.result for outcome in outcomes]
+        outcomes: list[_Outcome] = [
+            (None, None)
+        ] * n_threads  # of this call: none is ever left over
+        done: SimpleQueue[None] = SimpleQueue()
+        workers = self._workers[: n_threads - 1]
+        for thread, worker in enumerate(workers, start=1):
+            worker.put(function, thread, outcomes, done)
+        outcomes[0] = _attempt(function, 0)
+        for worker in workers:
+            worker.linger()
+        for _ in workers:
+            done.get()
+        for _, error in outcomes:
+            if error is not None:
+                raise error
+        return [result for result, _ in outcomes]
 
 
-class _Outcome(NamedTuple):
-    """What came of a job on one thread."""
+_Outcome = tuple[Any, BaseException | None]
+"""Result of a job, or what it raised."""
 
-    thread: int
-    result: Any = None
-    error: BaseException | None = None
+_Job = tuple[Callable[[int], Any], int, list[_Outcome], "SimpleQueue[None]"]
+"""A function, its argument, where to put the outcome, and whom to tell."""
 
 
 class _Worker:
-    """A thread, and what it is to do: a function, its argument, and where to put the outcome."""
+    """A thread, and what it is to do.
+
+    Threads finish their slices at nearly the same time. So who waits for this one looks out for
+    it a little, in compiled code and without Python's lock, before going to sleep: waking up
+    takes as long as many a kernel.
+    """
 
     def __init__(self) -> None:
-        self.jobs: SimpleQueue[tuple[Callable[[int], Any], int, SimpleQueue[_Outcome]] | None] = (
-            SimpleQueue()
-        )
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._n_put, self._n_done = 0, np.zeros(1, np.int64)
         threading.Thread(target=self._work, name="mvsboost", daemon=True).start()
 
+    def put(self, *job: Any) -> None:
+        """Give it a job."""
+        self._n_put += 1
+        self._jobs.put(job)
+
+    def linger(self) -> None:
+        """Wait a little until all its jobs are done."""
+        linger(self._n_done, self._n_put)
+
+    def dismiss(self) -> None:
+        """Let it end."""
+        self._jobs.put(None)
+
     def _work(self) -> None:
-        while (job := self.jobs.get()) is not None:
-            function, thread, done = job
-            done.put(_attempt(function, thread))
-            del job, function, done  # they hold the arrays of a fit
+        n_done = 0
+        while (job := self._jobs.get()) is not None:
+            function, thread, outcomes, done = job
+            outcomes[thread] = _attempt(function, thread)
+            done.put(None)
+            del job, function, outcomes, done  # they hold the arrays of a fit
+            n_done += 1
+            report(self._n_done, n_done)  # last: Python's lock is free again
 
 
 def _attempt(function: Callable[[int], Any], thread: int) -> _Outcome:
     try:
-        return _Outcome(thread, result=function(thread))
+        return function(thread), None
     except BaseException as error:
-        return _Outcome(thread, error=error)
+        return None, error
 
 
 def _dismiss(workers: list[_Worker]) -> None:
     for worker in workers:
-        worker.jobs.put(None)
+        worker.dismiss()
