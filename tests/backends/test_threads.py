@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 import weakref
@@ -13,6 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mvsboost.backends.cpu import threads as threads_module
+from mvsboost.backends.cpu.compilation import jit_enabled
 from mvsboost.backends.cpu.threads import SMALLEST_SLICE, Threads, available_cores
 
 
@@ -62,6 +66,41 @@ def test_a_thread_that_takes_long_is_waited_for():
 
     for _ in range(3):
         assert threads.together(one, 3) == [0, 1, 2]
+
+
+@pytest.mark.skipif(not jit_enabled(), reason="nothing is reported in plain Python")
+def test_a_thread_that_is_displaced_goes_to_sleep_at_once_for_a_while(monkeypatch):
+    displaced = iter([0, 0, 1] + [1] * 100)
+    monkeypatch.setattr(threads_module, "_times_displaced", lambda: next(displaced))
+    monkeypatch.setattr(threads_module, "_CHECKED", 1)
+    monkeypatch.setattr(threads_module, "_CROWDED", 4)
+    threads, looks = Threads(2), []
+    for _ in range(8):
+        assert threads.together(lambda thread: thread, 2) == [0, 1]
+        worker = threads._workers[0]
+        deadline = time.monotonic() + 30
+        while worker._n_done[0] < len(looks) + 1 and time.monotonic() < deadline:
+            time.sleep(0.001)
+        looks.append(worker._looks)
+    awake, asleep = threads_module._AWAKE, threads_module._HARDLY_AWAKE
+    assert looks == [awake] + [asleep] * 4 + [awake] * 3
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems do not say")
+def test_a_thread_knows_when_it_was_displaced():
+    before, deadline = threads_module._times_displaced(), time.monotonic() + 30
+    rivals = [
+        subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        for _ in range(available_cores())
+    ]
+    try:
+        while threads_module._times_displaced() == before and time.monotonic() < deadline:
+            pass
+    finally:
+        for rival in rivals:
+            rival.kill()
+            rival.wait()
+    assert threads_module._times_displaced() > before
 
 
 def test_after_an_error_threads_go_on():

@@ -28,7 +28,6 @@ CACHE_LINE = 8
 """Numbers in it: counters of different threads lie apart, or each would wait for the others."""
 
 _PATIENCE = 50_000  # looks at the counter, some tens of microseconds
-_MOMENT = 10_000  # and some microseconds
 
 _FUTEX = {"x86_64": 202, "aarch64": 98}.get(platform.machine()) if sys.platform == "linux" else None
 """Number of the system call for sleep and waking."""
@@ -78,6 +77,24 @@ def _reach(_context: Any, counter: Any, number: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(counter, types.int64), codegen
+
+
+@intrinsic
+def _relax(_context: Any, counter: Any) -> Any:
+    """Leave what threads of one core share to the other thread for a moment."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        insert: Any = cgutils.get_or_insert_function
+        void, i32 = ir.VoidType(), ir.IntType(32)
+        if platform.machine() in ("x86_64", "AMD64"):
+            kind = ir.FunctionType(void, [])
+            builder.call(insert(builder.module, kind, "llvm.x86.sse2.pause"), [])
+        elif platform.machine() in ("aarch64", "arm64"):
+            kind = ir.FunctionType(void, [i32])
+            builder.call(insert(builder.module, kind, "llvm.aarch64.hint"), [i32(1)])
+        return context.get_dummy_value()
+
+    return types.void(counter), codegen
 
 
 def _system_call(builder: Any, counter: Any, operation: int, number: Any) -> None:
@@ -134,23 +151,23 @@ _rest = _give_way if _FUTEX is None else _sleep
 
 
 @kernel
-def report(counter: Any, number: int) -> None:
-    """Let others see that this thread has come so far, and leave Python's lock to them."""
-    if PLAIN:
+def report_and_wait(mine: Any, reached: int, other: Any, wanted: int, looks: int) -> None:
+    """Let others see that this thread has come so far, and look out for another counter."""
+    if PLAIN:  # would not let others run
         return
-    _reach(counter, number)  # type: ignore[call-arg]
-    for _ in range(_MOMENT):
-        _arrived(counter)
+    _reach(mine, reached)  # type: ignore[call-arg]
+    wait_awake(other, wanted, looks)
 
 
 @kernel
-def linger(counter: Any, number: int) -> None:
-    """Return when the counter has come so far, or after a tenth of a millisecond."""
-    if PLAIN:  # would not let others run
+def wait_awake(counter: Any, wanted: int, looks: int) -> None:
+    """Return when the counter has come so far, or after so many looks at it."""
+    if PLAIN:
         return
-    for _ in range(2 * _PATIENCE):
-        if _arrived(counter) >= number:  # type: ignore[call-arg]
+    for _ in range(looks):
+        if _arrived(counter) >= wanted:  # type: ignore[call-arg]
             return
+        _relax(counter)
 
 
 @inlined

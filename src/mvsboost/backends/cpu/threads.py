@@ -8,16 +8,27 @@ import weakref
 from collections.abc import Callable
 from functools import cached_property
 from queue import SimpleQueue
+from types import ModuleType
 from typing import Any, TypeVar
 
 import numpy as np
 
-from mvsboost.backends.cpu.barrier import linger, report
+from mvsboost.backends.cpu.barrier import CACHE_LINE, report_and_wait, wait_awake
+
+resource: ModuleType | None
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None
 
 T = TypeVar("T")
 
 SMALLEST_SLICE = 32_768
 """Fewer rows than this a thread are not worth the hand-over (some 20 µs, and Python's lock)."""
+
+
+_AWAKE, _HARDLY_AWAKE = 80_000, 2_000  # looks: two milliseconds, and a fortieth of that
+_CHECKED, _CROWDED = 8, 200  # jobs between two looks for other programs, and after one was seen
 
 
 def available_cores() -> int:
@@ -93,38 +104,51 @@ _Job = tuple[Callable[[int], Any], int, list[_Outcome], "SimpleQueue[None]"]
 class _Worker:
     """A thread, and what it is to do.
 
-    Threads finish their slices at nearly the same time. So who waits for this one looks out for
-    it a little, in compiled code and without Python's lock, before going to sleep: waking up
-    takes as long as many a kernel.
+    Who has to wait, this thread for its next job or another for this one, stays awake for a
+    while, in compiled code and without Python's lock: waking up takes as long as many a kernel,
+    and milliseconds on a virtual machine whose host has found other work for a sleeper's core. But
+    where another program took the core away lately, it sleeps at once, and the core is free.
     """
 
     def __init__(self) -> None:
+        self._looks = _AWAKE
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self._n_put, self._n_done = 0, np.zeros(1, np.int64)
+        self._n_put, self._n_done = np.zeros((2, CACHE_LINE), np.int64)
         threading.Thread(target=self._work, name="mvsboost", daemon=True).start()
 
     def put(self, *job: Any) -> None:
         """Give it a job."""
-        self._n_put += 1
         self._jobs.put(job)
+        self._n_put[0] += 1
 
     def linger(self) -> None:
         """Wait a little until all its jobs are done."""
-        linger(self._n_done, self._n_put)
+        wait_awake(self._n_done, int(self._n_put[0]), self._looks)
 
     def dismiss(self) -> None:
         """Let it end."""
         self._jobs.put(None)
 
     def _work(self) -> None:
-        n_done = 0
+        n_done, crowded, seen = 0, -_CROWDED, _times_displaced()
         while (job := self._jobs.get()) is not None:
             function, thread, outcomes, done = job
             outcomes[thread] = _attempt(function, thread)
             done.put(None)
             del job, function, outcomes, done  # they hold the arrays of a fit
             n_done += 1
-            report(self._n_done, n_done)  # last: Python's lock is free again
+            if n_done % _CHECKED == 0:
+                before, seen = seen, _times_displaced()
+                crowded = n_done if seen != before else crowded
+                self._looks = _AWAKE if n_done - crowded >= _CROWDED else _HARDLY_AWAKE
+            report_and_wait(self._n_done, n_done, self._n_put, n_done + 1, self._looks)
+
+
+def _times_displaced() -> int:
+    """How often another program took the core of this thread; 0 where the system does not say."""
+    if resource is None or not hasattr(resource, "RUSAGE_THREAD"):
+        return 0
+    return int(resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw)
 
 
 def _attempt(function: Callable[[int], Any], thread: int) -> _Outcome:
