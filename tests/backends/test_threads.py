@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 import threading
@@ -69,13 +70,13 @@ def test_a_thread_that_takes_long_is_waited_for():
 
 
 @pytest.mark.skipif(not jit_enabled(), reason="nothing is reported in plain Python")
-def test_a_thread_that_is_displaced_goes_to_sleep_at_once_for_a_while(monkeypatch):
-    displaced = iter([0, 0, 1] + [1] * 100)
+def test_a_thread_that_is_often_displaced_goes_to_sleep_at_once(monkeypatch):
+    clock, displaced = itertools.count(), iter([0, 0, 200, 500, 800, 1000, 1001, 1250])
+    monkeypatch.setattr(threads_module, "perf_counter", lambda: float(next(clock)))
     monkeypatch.setattr(threads_module, "_times_displaced", lambda: next(displaced))
     monkeypatch.setattr(threads_module, "_CHECKED", 1)
-    monkeypatch.setattr(threads_module, "_CROWDED", 4)
     threads, looks = Threads(2), []
-    for _ in range(8):
+    for _ in range(7):
         assert threads.together(lambda thread: thread, 2) == [0, 1]
         worker = threads._workers[0]
         deadline = time.monotonic() + 30
@@ -83,7 +84,7 @@ def test_a_thread_that_is_displaced_goes_to_sleep_at_once_for_a_while(monkeypatc
             time.sleep(0.001)
         looks.append(worker._looks)
     awake, asleep = threads_module._AWAKE, threads_module._HARDLY_AWAKE
-    assert looks == [awake] + [asleep] * 4 + [awake] * 3
+    assert looks == [awake, awake, asleep, asleep, awake, awake, awake]
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems do not say")

@@ -7,6 +7,8 @@ long goes to sleep until the last one wakes it, so that where other programs wan
 the cores too, the one that is waited for gets its own: a sleeper that is woken
 comes before a program that never slept. Where the system has no such call it gives
 its core away.
+
+Between two calls threads wait awake, for as long as their owner says; see `threads`.
 """
 
 from __future__ import annotations

@@ -75,8 +75,7 @@ class TreeGrower:
     ) -> tuple[GrownNodes, NDArray[Any] | None]:
         """Grow a tree with up to as many threads as its rows are worth.
 
-        A second look knows the leaf of every row in the
-        end, which is returned as well.
+        A second look knows the leaf of every row in the end, which is returned as well.
         """
         rows, n_features = everything or sample, len(request.features)
         leaves = _most_leaves(request, len(rows.words))

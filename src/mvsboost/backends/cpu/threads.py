@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable
 from functools import cached_property
 from queue import SimpleQueue
+from time import perf_counter
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -28,7 +29,8 @@ SMALLEST_SLICE = 32_768
 
 
 _AWAKE, _HARDLY_AWAKE = 80_000, 2_000  # looks: two milliseconds, and a fortieth of that
-_CHECKED, _CROWDED = 8, 200  # jobs between two looks for other programs, and after one was seen
+_CHECKED = 4  # jobs between two looks for other programs
+_CROWDED = 250.0  # times a second that one takes the core; the system's own threads do up to 150
 
 
 def available_cores() -> int:
@@ -107,7 +109,7 @@ class _Worker:
     Who has to wait, this thread for its next job or another for this one, stays awake for a
     while, in compiled code and without Python's lock: waking up takes as long as many a kernel,
     and milliseconds on a virtual machine whose host has found other work for a sleeper's core. But
-    where another program took the core away lately, it sleeps at once, and the core is free.
+    where another program often takes the core away, it sleeps at once, and the core is free.
     """
 
     def __init__(self) -> None:
@@ -130,7 +132,7 @@ class _Worker:
         self._jobs.put(None)
 
     def _work(self) -> None:
-        n_done, crowded, seen = 0, -_CROWDED, _times_displaced()
+        n_done, seen, then = 0, _times_displaced(), perf_counter()
         while (job := self._jobs.get()) is not None:
             function, thread, outcomes, done = job
             outcomes[thread] = _attempt(function, thread)
@@ -138,9 +140,9 @@ class _Worker:
             del job, function, outcomes, done  # they hold the arrays of a fit
             n_done += 1
             if n_done % _CHECKED == 0:
-                before, seen = seen, _times_displaced()
-                crowded = n_done if seen != before else crowded
-                self._looks = _AWAKE if n_done - crowded >= _CROWDED else _HARDLY_AWAKE
+                before, seen, since, then = seen, _times_displaced(), then, perf_counter()
+                crowded = seen - before > _CROWDED * (then - since)
+                self._looks = _HARDLY_AWAKE if crowded else _AWAKE
             report_and_wait(self._n_done, n_done, self._n_put, n_done + 1, self._looks)
 
 
