@@ -149,19 +149,25 @@ def _with_structure(
         words, packing = nodes.everything, exact
     missing_left, numbers = np.empty(n, np.bool_), np.empty((2, n), NODE)
     gradient, hessian, weight = sums = np.empty((3, n))
-    of_features = table.n_bins, table.categorical
-    units, bits = packing.units(), packing.count_bits
-    n_sets = describe_nodes(
-        feature, goes_left, words, *of_features, units, bits, missing_left, numbers, sums
+    describe_nodes(
+        feature,
+        goes_left,
+        words,
+        table.n_bins,
+        table.categorical,
+        packing.units(),
+        packing.count_bits,
+        missing_left,
+        numbers,
+        sums,
     )
     missing_bin, categories = numbers
-    sets = goes_left[categories >= 0] if n_sets else goes_left[:0]
     tree = Tree(
         feature=feature,
         threshold=nodes.threshold,
         missing_left=missing_left,
         categories=categories,
-        category_sets=pack_set(sets.ravel()).reshape(-1, TABLE // 32),
+        category_sets=pack_set(goes_left[categories >= 0].ravel()).reshape(-1, TABLE // 32),
         missing_bin=missing_bin,
         left=nodes.left,
         right=nodes.right,

@@ -206,10 +206,11 @@ def _best_splits(
         best, place, threshold, chosen = _NEVER, np.int64(0), np.int64(0), np.int64(0)
         cuts = np.int64(0)
         for side in range(n_sides):
-            if side == 1 and categorical[f]:
-                all0, all1 = sums[0, 0, max(n - 1, 0)], sums[0, 1, max(n - 1, 0)]
-                if n == 0 or (all0 == total[0] and all1 == total[1]):
-                    break  # nothing besides the sorted categories: the same sets, left and right
+            mirrored = side == 1 and categorical[f]
+            if mirrored and (
+                n == 0 or (sums[0, 0, n - 1] == total[0] and sums[0, 1, n - 1] == total[1])
+            ):
+                break  # nothing besides the sorted categories: the same sets, left and right
             first, second = sums[side, 0], sums[side, 1]
             p0 = p1 = low = np.int64(0)
             if categorical[f]:
