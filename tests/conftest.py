@@ -27,6 +27,7 @@ N_BINS = np.array([5, 12, 1, 30], np.int64)
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a few rows be worth a thread and its lanes, so that small data really is sliced."""
     monkeypatch.setattr(threads, "SMALLEST_SLICE", 7)
+    monkeypatch.setattr(threads, "SMALLEST_PART", 7)
     monkeypatch.setattr(growing, "WORTH_LANES", 1)
 
 

@@ -101,11 +101,12 @@ def test_an_index_written_by_another_release_counts_as_none() -> None:
 FIRST_USE = """
 import numpy as np
 from mvsboost.backends.cpu.compilation import announce_compilation, needs_compilation
+from mvsboost.backends.cpu.crew import make_crew
 from mvsboost.backends.cpu.gradients import range_of
 
 announce_compilation()
 announce_compilation()
-print(range_of(np.ones((1, 2), np.float32), np.ones((1, 2), np.float32), 0, 2)[3])
+print(range_of(make_crew(1, 9), *np.ones((2, 1, 2), np.float32))[3])
 print(needs_compilation())
 """
 

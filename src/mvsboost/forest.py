@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mvsboost.backends.cpu import apply, predict
+from mvsboost.backends.cpu.crew import CALLER, make_crew
 from mvsboost.backends.cpu.threads import Threads
 from mvsboost.dtypes import NODE
 from mvsboost.trees import Tree
@@ -75,16 +76,17 @@ class Forest:
         finders = [apply.LeafFinder(tree) for tree in self.trees]
         values = [tree.value[f.node] for f, tree in zip(finders, self.trees, strict=True)]
 
-        def block(start: int, stop: int) -> None:
+        def block(crew: NDArray[np.int64], start: int, stop: int) -> None:
             columns, n = np.ascontiguousarray(bins[start:stop].T), stop - start
             for finder, value, output in zip(finders, values, self.outputs, strict=True):
                 number = np.empty(n, finder.dtype)
-                finder.find(columns, 0, n, number)
-                apply.add_values(number, value, scores[output, start:stop])
+                finder.find(crew, columns, number)
+                apply.add_values(CALLER, crew, number, value, scores[output, start:stop])
 
         def one(a: int, b: int) -> None:
+            alone = make_crew(1)
             for start in range(a, b, BLOCK_ROWS):
-                block(start, min(start + BLOCK_ROWS, b))
+                block(alone, start, min(start + BLOCK_ROWS, b))
 
         Threads(n_threads).run(one, len(bins))
 

@@ -55,7 +55,9 @@ def warm_up() -> float:
         estimator.predict(table)
         estimator.apply(table)
     MVSClassifier(n_estimators=1).fit(_flags(), _classes())
-    Threads(2).together(lambda thread: None, 2)  # more than these few rows are worth
+    # these few rows are not worth two threads
+    Threads(2).together(lambda thread: None, 2)
+    Threads(2).whole(2, lambda *crew: None)
     _grow_verb_by_verb(Dataset.from_data(table, _classes(), n_classes=2))
     return time.perf_counter() - start
 

@@ -7,7 +7,8 @@ import time
 import numpy as np
 import pytest
 
-from mvsboost.backends.cpu.barrier import meet, take_number
+from mvsboost.backends.cpu.atomics import take_number
+from mvsboost.backends.cpu.barrier import meet
 from mvsboost.backends.cpu.compilation import jit_enabled
 from mvsboost.backends.cpu.threads import Threads
 from mvsboost.jit import kernel

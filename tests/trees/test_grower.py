@@ -9,10 +9,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from mvsboost.backends.cpu import CPUBackend
+from mvsboost.backends.cpu import CPUBackend, threads
 from mvsboost.backends.cpu import grow as whole_tree
 from mvsboost.backends.cpu.compilation import jit_enabled
-from mvsboost.backends.cpu.threads import Threads
 from mvsboost.backends.protocol import AllRows, RowSet, Smallest
 from mvsboost.backends.reference import ReferenceBackend
 from mvsboost.fixedpoint import Packing
@@ -120,7 +119,7 @@ def test_all_rows_look_at_a_node_once_and_only_when_its_turn_comes(params, make_
 
 @pytest.fixture
 def made_nodes(monkeypatch):
-    """What each thread that grew a whole tree knows of its nodes."""
+    """What the threads that grew each whole tree know of its nodes."""
     made, make_nodes = [], whole_tree.make_nodes
 
     def noted(*args):
@@ -150,8 +149,9 @@ def test_whole_trees_count_the_smaller_of_two_children(params, n_threads, make_r
         )
     )
     pairs = list(zip(tree.left[inner], tree.right[inner], strict=True))
-    assert len(made_nodes) == n_threads
-    of_sample, of_all = sum(nodes.work for nodes in made_nodes)
+    (nodes,) = made_nodes
+    assert len(nodes.work) == n_threads
+    of_sample, of_all = nodes.work.sum(axis=0)
     smaller = [min(exact[a], exact[b]) for a, b in pairs]
     looked_at = [n for n, (a, b) in zip(smaller, pairs, strict=True) if inner[a] or inner[b]]
     assert of_sample <= 4 * (sample[0] + sum(min(sample[a], sample[b]) for a, b in pairs))
@@ -324,19 +324,16 @@ def test_threads_take_the_lanes_of_one_that_is_late(
     rows, draw = make_rows(250), some_rows(0.4)
     params = replace(PARAMS, second_look=second_look)
     expected = grow(rows, params, partial(CPUBackend, n_threads=1), draw)
-    together = Threads.together
+    serve = threads.serve
 
-    def late(self, function, n_threads):
-        def one(thread):
-            time.sleep(0.05 * (thread == 2))
-            return function(thread)
+    def late(crew, thread, *rest):
+        time.sleep(0.05 * (thread == 2))
+        return serve(crew, thread, *rest)
 
-        return together(self, one, n_threads)
-
-    monkeypatch.setattr(Threads, "together", late)
+    monkeypatch.setattr(threads, "serve", late)
     same_tree(grow(rows, params, partial(CPUBackend, n_threads=3), draw), expected)
-    alone, *team = (nodes.work for nodes in made_nodes)
-    assert np.array_equal(sum(team), alone)  # every lane was visited, and once
+    (alone,), team = (nodes.work for nodes in made_nodes)
+    assert np.array_equal(team.sum(axis=0), alone)  # every lane was visited, and once
     in_root = 4 * expected.sample_packing.unpack(expected.nodes.sample[0]).count
     assert team[0][0] + team[1][0] >= in_root
 

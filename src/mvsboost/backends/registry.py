@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from mvsboost.backends.cpu import CPUBackend
 from mvsboost.backends.cpu.compilation import announce_compilation
+from mvsboost.backends.cpu.threads import Threads
 from mvsboost.backends.protocol import Backend, BinnedRows, RowObjective
 from mvsboost.backends.reference import ReferenceBackend
 from mvsboost.errors import ParameterError
@@ -27,7 +28,9 @@ def backend_factory(device: str, n_threads: int) -> BackendFactory:
     """
     if device == "cpu":
         announce_compilation()
-        return lambda rows, objective: CPUBackend(rows, objective, n_threads)
+        # of one fit: threads of another backend would stay awake on cores that this one needs
+        threads = Threads(n_threads)
+        return lambda rows, objective: CPUBackend(rows, objective, threads)
     if device == "reference":
         return ReferenceBackend
     raise ParameterError("device", device, "one of " + ", ".join(map(repr, DEVICES)))

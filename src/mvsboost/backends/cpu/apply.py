@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mvsboost.backends.cpu.crew import CALLER, begin, end, share, sum_parts, worth
 from mvsboost.backends.cpu.machine import add_pair, lowest_bit, stack_array, wide_vectors
 from mvsboost.backends.protocol import TreeArrays
 from mvsboost.dtypes import TABLE
@@ -118,9 +119,9 @@ class LeafFinder:
         self.node = np.arange(tree.n_nodes) if is_deep else self.tests.exits
         self.dtype = number_dtype(len(self.node))
 
-    def find(self, columns: NDArray[np.uint8], start: int, stop: int, out: NDArray[Any]) -> None:
-        """Number of the leaf of the rows start..stop of columns (n_features, n_rows)."""
-        find_leaves(columns, start, stop, self.tests, self._splits, out)
+    def find(self, crew: NDArray[np.int64], columns: NDArray[np.uint8], out: NDArray[Any]) -> None:
+        """Number of the leaf of every row of columns (n_features, n_rows)."""
+        find_leaves(CALLER, crew, columns, self.tests, self._splits, out)
 
 
 def make_tests(splits: Splits) -> Tests:
@@ -212,12 +213,14 @@ def list_tests(splits: Any, tests: Any) -> tuple[int, int]:
 
 
 @kernel
-def find_leaves(columns: Any, start: int, stop: int, tests: Any, splits: Any, leaf: Any) -> None:
-    """Leaf of the rows start..stop; `columns` is (n_features, n_rows).
+def find_leaves(part: Any, crew: Any, columns: Any, tests: Any, splits: Any, leaf: Any) -> None:
+    """Leaf of every row; `columns` is (n_features, n_rows).
 
     Its number from the left; of a deep tree, its node.
     """
     wide_vectors()
+    mine = begin(part, crew, worth(crew, leaf.shape[0]))
+    start, stop = share(crew, mine, leaf.shape[0])
     planes, words = _planes(), _words()
     n_words = tests.tables.shape[1]  # of four planes each
     size = min(_BLOCK, _ROOM // (4 * n_words))
@@ -275,20 +278,23 @@ def find_leaves(columns: Any, start: int, stop: int, tests: Any, splits: Any, le
                     side = _passes(splits, node, bin_)
                     node = np.int64(splits.left[node] if side else splits.right[node])
                 out[i] = node
+    end(part, crew)
 
 
 @kernel
-def sum_leaves(leaf: Any, g: Any, h: Any, scales: Any, out: Any) -> None:
-    """Fixed-point Σ g, Σ h and the number of rows of each leaf number.
+def sum_leaves(part: Any, crew: Any, leaf: Any, g: Any, h: Any, scales: Any, out: Any) -> None:
+    """Fixed-point Σ g, Σ h and the number of rows of each leaf number, in the end in out[0, 0].
 
-    `out` has shape (2, n_numbers, 4) with the sums in the first three columns, of even and of
-    odd rows: two rows of one leaf need not wait for each other.
+    `out` has shape (parts, 2, n_numbers, 4) with the sums in the first three columns, of even
+    and of odd rows: two rows of one leaf need not wait for each other.
     """
     wide_vectors()
-    whole_g, whole_h, flat = _whole_numbers(), _whole_numbers(), out.reshape(-1)
-    other = np.uint64(4 * out.shape[1])
-    for block in range(0, leaf.shape[0], _SHORT):
-        n = min(_SHORT, leaf.shape[0] - block)
+    mine = begin(part, crew, worth(crew, leaf.shape[0]))
+    start, stop = share(crew, mine, leaf.shape[0])
+    whole_g, whole_h, flat = _whole_numbers(), _whole_numbers(), out[mine].reshape(-1)
+    other = np.uint64(4 * out.shape[2])
+    for block in range(start, stop, _SHORT):
+        n = min(_SHORT, stop - block)
         part_g, part_h, nodes = g[block : block + n], h[block : block + n], leaf[block : block + n]
         for i in range(n):
             whole_g[i] = np.int64(np.rint(np.float64(part_g[i]) * scales[0]))
@@ -297,14 +303,23 @@ def sum_leaves(leaf: Any, g: Any, h: Any, scales: Any, out: Any) -> None:
             place = (np.uint64(nodes[i]) << _TWO) + (other if i & 1 else np.uint64(0))
             add_pair(flat, place, whole_g[i], whole_h[i])
             flat[place + _TWO] += 1
+    end(part, crew)
+    if part < 0:
+        sum_parts(crew, out.reshape(-1), 2 * np.int64(other))
+        for i in range(other):
+            flat[i] += flat[other + np.uint64(i)]
 
 
 @kernel
-def add_values(leaf: Any, value: Any, score: Any) -> None:
+def add_values(part: Any, crew: Any, leaf: Any, value: Any, score: Any) -> None:
     """Add each row's leaf value to its score."""
     wide_vectors()
-    for i in range(leaf.shape[0]):
-        score[i] += value[np.uint64(leaf[i])]
+    mine = begin(part, crew, worth(crew, leaf.shape[0]))
+    start, stop = share(crew, mine, leaf.shape[0])
+    own, scores = leaf[start:stop], score[start:stop]
+    for i in range(own.shape[0]):
+        scores[i] += value[np.uint64(own[i])]
+    end(part, crew)
 
 
 @kernel

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, reduce
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from mvsboost.backends.cpu import apply, gradients, histogram, losses, partition, sampling
 from mvsboost.backends.cpu.arena import Arena
 from mvsboost.backends.cpu.compilation import jit_enabled
+from mvsboost.backends.cpu.crew import CALLER
 from mvsboost.backends.cpu.grow import Source
 from mvsboost.backends.cpu.growing import Members, TreeGrower
 from mvsboost.backends.cpu.threads import Threads
@@ -63,15 +63,18 @@ class CPUBackend:
     rows : BinnedRows
     objective : RowObjective
         Built-in objectives have kernels of their own; others are called on slices.
-    n_threads : int
+    n_threads : int or Threads
+        Their number; or threads to share with other backends of the same fit.
     """
 
-    def __init__(self, rows: BinnedRows, objective: RowObjective, n_threads: int = 1) -> None:
+    def __init__(
+        self, rows: BinnedRows, objective: RowObjective, n_threads: int | Threads = 1
+    ) -> None:
         self.rows = rows
         self.objective = objective
         self.n_rows = rows.n_rows
         self.n_outputs = objective.n_outputs
-        self._threads = Threads(n_threads)
+        self._threads = n_threads if isinstance(n_threads, Threads) else Threads(n_threads)
         self._arena = Arena()
         shape = (self.n_outputs, self.n_rows)
         self._scores = np.zeros(shape, SCORE)
@@ -92,6 +95,10 @@ class CPUBackend:
         return reduce(
             np.add, self._threads.run(function, self.n_rows if n_rows is None else n_rows)
         )
+
+    def _crew(self, n_rows: int | None = None) -> NDArray[np.int64]:
+        """The crew for a kernel over so many rows, or over all."""
+        return self._threads.crew(self.n_rows if n_rows is None else n_rows)
 
     def _weight(self, start: int, stop: int) -> NDArray[np.float64]:
         weight = self.rows.weight
@@ -118,49 +125,53 @@ class CPUBackend:
     # --- gradients ------------------------------------------------------------------------------
 
     def compute_gradients(self, order: int) -> GradientRange:
-        parts = self._threads.run(lambda a, b: self._gradient_slice(a, b, order), self.n_rows)
-        self._range = reduce(GradientRange.merge, parts)
-        return self._range
-
-    def _gradient_slice(self, start: int, stop: int, order: int) -> GradientRange:
         y, score, g, h = self.rows.target, self._scores, self._g, self._h
         # of the class itself: a subclass may have gradients of its own
         compiled = gradients.KERNELS.get(vars(type(self.objective)).get("kernel", ""))
         if compiled is None:
-            rows = slice(start, stop)
-            g[:, rows], h[:, rows] = self.objective.gradients(y[rows], score[:, rows])
+            self._threads.run(self._ask_objective, self.n_rows)
         else:
-            room = np.full(self.n_outputs, getattr(self.objective, "alpha", 0.0))
-            compiled(y, score, g, h, start, stop, room)
+            room = np.full((self._threads.n_threads, self.n_outputs), self._alpha)
+            compiled(CALLER, self._crew(), y, score, g, h, room)
         if self.rows.weight is not None or order == 1:
-            gradients.weigh(g, h, self._weight(start, stop), start, stop, order == 1)
-        max_g, max_h, min_h, bad = gradients.range_of(g, h, start, stop)
-        return GradientRange(max_g, max_h, min_h, self.rows.offset + bad if bad >= 0 else -1)
+            weight = self._weight(0, self.n_rows)
+            gradients.weigh(CALLER, self._crew(), g, h, weight, order == 1)
+        max_g, max_h, min_h, bad = gradients.range_of(self._crew(), g, h)
+        bad_row = self.rows.offset + bad if bad >= 0 else -1
+        self._range = GradientRange(max_g, max_h, min_h, bad_row)
+        return self._range
+
+    def _ask_objective(self, start: int, stop: int) -> None:
+        rows = slice(start, stop)
+        g, h = self.objective.gradients(self.rows.target[rows], self._scores[:, rows])
+        self._g[:, rows], self._h[:, rows] = g, h
+
+    @cached_property
+    def _alpha(self) -> float:
+        return float(getattr(self.objective, "alpha", 0.0))
 
     def gradients(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         return self._g, self._h
 
     def gradient_sums(self, scales: NDArray[np.float64]) -> NDArray[np.int64]:
-        def one(start: int, stop: int) -> NDArray[np.int64]:
-            out = np.empty((self.n_outputs, 4), np.int64)
-            gradients.moment_sums(self._g, self._h, start, stop, scales, out)
-            return out
-
-        sums: NDArray[np.int64] = self._sum(one)
+        out = np.empty((self._threads.n_threads, self.n_outputs, 4), np.int64)
+        gradients.moment_sums(CALLER, self._crew(), self._g, self._h, scales, out)
+        sums: NDArray[np.int64] = out[0]
         return sums
 
     # --- sampling -------------------------------------------------------------------------------
 
     def score_rows(self, rule: ScoreRule) -> float:
+        g, h, out = self._g, self._h, self._row_scores
+        if rule.score is Score.MVS:
+            bits = out.view(np.int32)
+            return gradients.value_of_bits(
+                sampling.mvs_scores(CALLER, self._crew(), g, h, rule.lam, rule.scale, out, bits)
+            )
+
         def one(start: int, stop: int) -> float:
-            if rule.score is Score.MVS:
-                lam, scale, out = rule.lam, rule.scale, self._row_scores
-                bits, g, h = out.view(np.int32), self._g, self._h
-                largest = sampling.mvs_scores(g, h, start, stop, lam, scale, out, bits)
-                return gradients.value_of_bits(largest)
-            out = self._row_scores[start:stop]
-            out[:] = rule.values(self._g[:, start:stop], self._h[:, start:stop])
-            return float(out.max(initial=0.0))
+            out[start:stop] = rule.values(g[:, start:stop], h[:, start:stop])
+            return float(out[start:stop].max(initial=0.0))
 
         return max(self._threads.run(one, self.n_rows))
 
@@ -168,11 +179,10 @@ class CPUBackend:
         return self._row_scores
 
     def threshold_sums(self, mu: float, scale: float) -> tuple[int, int, int]:
-        parts = self._threads.run(
-            lambda a, b: sampling.threshold_sums(self._row_scores[a:b], mu, scale), self.n_rows
+        found: tuple[int, int, int] = sampling.threshold_sums(
+            CALLER, self._crew(), self._row_scores, mu, scale
         )
-        small, large, zero = (int(sum(column)) for column in zip(*parts, strict=True))
-        return small, large, zero
+        return found
 
     def rank_counts(self, key: RankKey, known_bits: int, prefix: int) -> NDArray[np.int64]:
         cut_key, cut = key.only_below or (key.key, np.uint64(0))
@@ -206,36 +216,49 @@ class CPUBackend:
 
     def _draw(self, rule: DrawRule) -> DrawSummary:
         n, take = self.n_rows, self._arena.take
+        scores, offset, crew = self._row_scores, self.rows.offset, self._crew()
+        counts = np.empty(self._threads.n_threads, np.int64)
         rows, weights = take("slices of rows", (n,), ROW), take("slices of weights", (n,), WEIGHT)
-
-        def draw(a: int, b: int) -> tuple[NDArray[np.uint32], NDArray[np.float64], float]:
-            part, w = self._draw_slice(rule, a, b, rows[a:b], weights[a:b])
-            return part, w, float(w.max(initial=0.0))
-
-        parts = self._threads.run(draw, n)
-        ends = list(accumulate(len(part) for part, _, _ in parts))
-        drawn = (ends[-1],)
-        self._drawn, self._weights = take("drawn", drawn, ROW), take("weights", drawn, WEIGHT)
-        max_weight = max(largest for _, _, largest in parts)
-        scales = np.array([sum_scale(x, ends[-1]) for x in (max_weight, max_weight * max_weight)])
-
-        def settle(piece: int) -> Any:
-            part, w, _ = parts[piece]
-            place = slice(ends[piece] - len(part), ends[piece])
-            rows, weights = self._drawn[place], self._weights[place]
-            return sampling.settle_draw(self._g, self._h, part, w, scales, rows, weights)
-
-        found = zip(*self._threads.together(settle, len(parts)), strict=True)
-        certain, weight, squared, largest_g, largest_h = found
-        return DrawSummary(
-            n_rows=ends[-1],
-            n_certain=int(sum(certain)),
-            max_weight=max_weight,
-            max_gradient=_value_of_bits(max(largest_g)),
-            max_hessian=_value_of_bits(max(largest_h)),
-            sum_weight=float(sum(weight) / scales[0]),
-            sum_weight_squared=float(sum(squared) / scales[1]),
+        to = rows, weights, counts
+        if isinstance(rule, Poisson) and rule.block == 0:
+            mu, key = rule.mu[0], rule.key
+            drawn, largest = sampling.draw_poisson(CALLER, crew, scores, mu, key, offset, *to)
+            max_weight = _value_of_bits(largest)
+        elif isinstance(rule, (Smallest, TopAndRest)):
+            ranked = _ranked(rule)
+            drawn, largest = sampling.draw_ranked(CALLER, crew, scores, offset, *ranked, *to)
+            max_weight = _value_of_bits(largest)
+        else:
+            drawn, max_weight = self._draw_by_weights(rule, rows, weights)
+            to = rows, weights, np.array([drawn])
+        self._drawn, self._weights = take("drawn", (drawn,), ROW), take("weights", (drawn,), WEIGHT)
+        scales = np.array([sum_scale(x, drawn) for x in (max_weight, max_weight * max_weight)])
+        (certain, weight, squared), (largest_g, largest_h, _) = sampling.settle_draw(
+            CALLER, crew, self._g, self._h, *to, scales, self._drawn, self._weights
         )
+        return DrawSummary(
+            n_rows=drawn,
+            n_certain=certain,
+            max_weight=max_weight,
+            max_gradient=_value_of_bits(largest_g),
+            max_hessian=_value_of_bits(largest_h),
+            sum_weight=float(weight / scales[0]),
+            sum_weight_squared=float(squared / scales[1]),
+        )
+
+    def _draw_by_weights(
+        self, rule: DrawRule, rows: NDArray[np.uint32], weights: NDArray[np.float64]
+    ) -> tuple[int, float]:
+        """Drawn rows and their weights into the room for them; their number, the largest weight."""
+        scores = self._row_scores
+
+        def one(a: int, b: int) -> NDArray[np.float64]:
+            return rule.weights(scores[a:b], self._ids(a, b))
+
+        of_all = np.concatenate(self._threads.run(one, self.n_rows))
+        drawn = np.flatnonzero(of_all > 0)
+        rows[: len(drawn)], weights[: len(drawn)] = drawn, of_all[drawn]
+        return len(drawn), float(of_all.max(initial=0.0))
 
     def _draw_all(self) -> DrawSummary:
         """What a draw of every row with weight 1 would find, without looking at the rows."""
@@ -245,26 +268,6 @@ class CPUBackend:
         return DrawSummary(
             n, n, 1.0, self._range.max_gradient, self._range.max_hessian, float(n), float(n)
         )
-
-    def _draw_slice(
-        self,
-        rule: DrawRule,
-        start: int,
-        stop: int,
-        rows: NDArray[np.uint32],
-        weights: NDArray[np.float64],
-    ) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
-        """Rows drawn from a slice and their weights; `rows` and `weights` are room for all."""
-        scores, first = self._row_scores[start:stop], self.rows.offset + start
-        if isinstance(rule, Poisson) and rule.block == 0:
-            n = sampling.draw_poisson(scores, rule.mu[0], rule.key, first, start, rows, weights)
-            return rows[:n], weights[:n]
-        if isinstance(rule, (Smallest, TopAndRest)):
-            n = sampling.draw_ranked(scores, first, start, *_ranked(rule), rows, weights)
-            return rows[:n], weights[:n]
-        weights = rule.weights(scores, self._ids(start, stop))
-        drawn = np.flatnonzero(weights > 0)
-        return (drawn + start).astype(ROW), weights[drawn]
 
     # --- trees ----------------------------------------------------------------------------------
 
@@ -344,17 +347,14 @@ class CPUBackend:
         scales = 1.0 / packing.units()
         g, h, bits = self._g[output], self._h[output], packing.count_bits
 
-        def one(a: int, b: int) -> NDArray[np.int64]:
-            offset, out = self.rows.offset, words[a:b]
-            order[a:b] = np.arange(a, b, dtype=ROW)
-            if rows is None:
-                part = sampling.pack_all(g[a:b], h[a:b], key, offset + a, scales, bits, out)
-            else:
-                drawn, weights = rows[a:b], self._weights[a:b]
-                part = sampling.pack_rows(g, h, drawn, weights, key, offset, scales, bits, out)
-            return np.array(part)
-
-        return Members(words, bits, self._sum(one, n_rows), order, scratch)
+        crew, offset = self._crew(n_rows), self.rows.offset
+        to: Any = scales, bits, words, order
+        if rows is None:
+            total = sampling.pack_all(CALLER, crew, g, h, key, offset, *to)
+        else:
+            weights = self._weights
+            total = sampling.pack_rows(CALLER, crew, g, h, rows, weights, key, offset, *to)
+        return Members(words, bits, np.array(total), order, scratch)
 
     def histograms(
         self, rows: RowSet, nodes: Sequence[int], features: NDArray[np.int64]
@@ -444,7 +444,7 @@ class CPUBackend:
         if self._leaves is None or self._leaves.feature is not tree.feature:
             finder, columns = apply.LeafFinder(tree), self._columns
             number = self._arena.take("leaf", (self.n_rows,), finder.dtype)
-            self._threads.run(lambda a, b: finder.find(columns, a, b, number), self.n_rows)
+            finder.find(self._crew(), columns, number)
             self._leaves = _Leaves(tree.feature, number, finder.node)
         return self._leaves
 
@@ -452,14 +452,10 @@ class CPUBackend:
         self, tree: TreeArrays, output: int, scales: NDArray[np.float64]
     ) -> NDArray[np.int64]:
         leaves, g, h = self._leaves_of(tree), self._g[output], self._h[output]
-
-        def one(a: int, b: int) -> NDArray[np.int64]:
-            out = np.zeros((2, len(leaves.node), 4), np.int64)
-            apply.sum_leaves(leaves.number[a:b], g[a:b], h[a:b], scales, out)
-            return out[0, :, :3] + out[1, :, :3]
-
+        out = np.zeros((self._threads.n_threads, 2, len(leaves.node), 4), np.int64)
+        apply.sum_leaves(CALLER, self._crew(), leaves.number, g, h, scales, out)
         sums = np.zeros((tree.n_nodes, 3), np.int64)
-        sums[leaves.node] = self._sum(one)
+        sums[leaves.node] = out[0, 0, :, :3]
         return sums
 
     def residual_counts(
@@ -484,9 +480,7 @@ class CPUBackend:
         self._measured = None
         leaves, score = self._leaves_of(tree), self._scores[output]
         value = tree.value[leaves.node]
-        self._threads.run(
-            lambda a, b: apply.add_values(leaves.number[a:b], value, score[a:b]), self.n_rows
-        )
+        apply.add_values(CALLER, self._crew(), leaves.number, value, score)
 
     def _losses(self, metric: RowMetric) -> NDArray[np.float64]:
         """The weighted loss of each row; a sum is asked for after a range, so they are kept."""
@@ -496,29 +490,25 @@ class CPUBackend:
         compiled = losses.KERNELS.get(metric.kernel)
         target, scores, weight = self.rows.target, self._scores, self.rows.weight
 
-        def one(a: int, b: int) -> None:
-            if compiled is None:
-                rows[a:b] = metric.rowwise(target[a:b], scores[:, a:b])
-            else:
-                compiled(target, scores, a, b, rows[a:b])
-            if weight is not None:
-                rows[a:b] *= weight[a:b]
+        def ask(a: int, b: int) -> None:
+            rows[a:b] = metric.rowwise(target[a:b], scores[:, a:b])
 
-        self._threads.run(one, self.n_rows)
+        if compiled is None:
+            self._threads.run(ask, self.n_rows)
+        else:
+            compiled(CALLER, self._crew(), target, scores, rows)
+        if weight is not None:
+            rows *= weight
         self._measured = metric
         return rows
 
     def metric_range(self, metric: RowMetric) -> float:
         bits = self._losses(metric).view(np.int64)
-        largest = self._threads.run(lambda a, b: losses.largest_bits(bits[a:b]), self.n_rows)
-        return _value_of_bits(max(largest))
+        return _value_of_bits(losses.largest_bits(CALLER, self._crew(), bits))
 
     def metric_sums(self, metric: RowMetric, scale: float) -> int:
         rows = self._losses(metric)
-        sums = self._threads.run(
-            lambda a, b: int(losses.fixed_point_sum(rows[a:b], scale)), self.n_rows
-        )
-        return sum(sums)
+        return int(losses.fixed_point_sum(CALLER, self._crew(), rows, scale))
 
     def scores(self) -> NDArray[np.float64]:
         return self._scores

@@ -1,4 +1,4 @@
-"""Kernel: a whole tree in one call of each thread.
+"""Kernel: a whole tree in one call of all threads.
 
 The same steps as the grower above the backends, which drives any backend verb by
 verb; there a split costs a few hundred microseconds of Python, here a few meetings
@@ -33,13 +33,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mvsboost.backends.cpu.barrier import meet, take_number
+from mvsboost.backends.cpu.atomics import take_number
+from mvsboost.backends.cpu.barrier import meet
+from mvsboost.backends.cpu.crew import begin, end
 from mvsboost.backends.cpu.histogram import add_columns_inlined, add_rows_inlined
 from mvsboost.backends.cpu.machine import stack_array
 from mvsboost.backends.cpu.partition import split_apart
 from mvsboost.backends.cpu.split import (
     LOWER,
     MIN_WEIGHT,
+    N_LIMITS,
     UPPER,
     WEIGHT,
     best_splits_inlined,
@@ -52,6 +55,7 @@ from mvsboost.dtypes import BIN, ROW, TABLE
 from mvsboost.jit import inlined, kernel
 
 _pair_of_flags = stack_array(np.bool_, 2)
+_pair_of_limits = stack_array(np.float64, 2, N_LIMITS)
 _LOW = np.int64(0xFFFFFFFF)
 _ONE = np.int64(1)
 
@@ -193,7 +197,10 @@ class Found(NamedTuple):
 
 
 class Look(NamedTuple):
-    """One thread's view of the rows that look for splits: the sample's (look 0), or all (1)."""
+    """Rows that look for splits, and where: the sample (look 0), or all rows (look 1).
+
+    Each thread turns all rows to features of its own, so theirs have a first dimension more.
+    """
 
     rows: Rows
     features: Features
@@ -211,7 +218,9 @@ class Shape(NamedTuple):
 
 
 class Nodes(NamedTuple):
-    """Everything this thread knows of the nodes, a row each; see the columns above.
+    """Everything a thread knows of the nodes, a row each; see the columns above.
+
+    All threads' lie in the same arrays, which have a first dimension more.
 
     Attributes
     ----------
@@ -243,20 +252,27 @@ class Nodes(NamedTuple):
     work: Any
 
 
-def make_nodes(n_leaves: int, look: int) -> Nodes:
+def make_nodes(n_threads: int, n_leaves: int, look: int) -> Nodes:
     """Room for the nodes of a tree, which every tree begins anew."""
     n = 2 * n_leaves - 1
+    shapes = {
+        "integers": (n, N_INTEGERS),
+        "reals": (n, N_REALS),
+        "goes_left": (n, TABLE),
+        "proposed": (n, look),
+        "held": (n, look, 2),
+        "free": (2, n_leaves + 1),
+        "n_free": (2,),
+        "plan": (look, 2),
+        "chosen": (2, look),
+        "work": (2,),
+    }
+    dtypes: dict[str, Any] = {"reals": np.float64, "goes_left": np.uint8}
     return Nodes(
-        integers=np.empty((n, N_INTEGERS), np.int64),
-        reals=np.empty((n, N_REALS)),
-        goes_left=np.empty((n, TABLE), np.uint8),
-        proposed=np.empty((n, look), np.int64),
-        held=np.empty((n, look, 2), np.int64),
-        free=np.empty((2, n_leaves + 1), np.int64),
-        n_free=np.empty(2, np.int64),
-        plan=np.empty((look, 2), np.int64),
-        chosen=np.empty((2, look), np.int64),
-        work=np.empty(2, np.int64),
+        **{
+            name: np.empty((n_threads, *shape), dtypes.get(name, np.int64))
+            for name, shape in shapes.items()
+        }
     )
 
 
@@ -665,11 +681,50 @@ def _search(
 
 
 @kernel
-def grow(team: Any, source: Any, looks: Any, shape: Any, limits: Any, nodes: Any) -> Any:
-    """Grow a tree into `nodes`, together with the other threads; returns their number.
+def grow(
+    part: Any,
+    crew: Any,
+    n_threads: Any,
+    counter: Any,
+    taken: Any,
+    source: Any,
+    both: Any,
+    shape: Any,
+    all_limits: Any,
+    all_nodes: Any,
+) -> Any:
+    """Grow a tree into the nodes of each thread; returns their number.
 
-    `limits` has a row for each look.
+    `both` holds the two looks, `all_limits` a row for each; see `Team` for the counters.
     """
+    thread = begin(part, crew, n_threads)
+    team, few = Team(thread, n_threads, counter, taken), both[1].features
+    few = Features(
+        few.position[thread],
+        few.index[thread],
+        few.offsets[thread],
+        few.places[thread],
+        few.categorical[thread],
+        few.monotone[thread],
+        few.usual[thread],
+    )
+    looks: Any = both[0], Look(both[1].rows, few, both[1].found)
+    nodes = Nodes(
+        all_nodes.integers[thread],
+        all_nodes.reals[thread],
+        all_nodes.goes_left[thread],
+        all_nodes.proposed[thread],
+        all_nodes.held[thread],
+        all_nodes.free[thread],
+        all_nodes.n_free[thread],
+        all_nodes.plan[thread],
+        all_nodes.chosen[thread],
+        all_nodes.work[thread],
+    )
+    limits = _pair_of_limits()
+    for one in range(2):
+        for j in range(N_LIMITS):
+            limits[one, j] = all_limits[one, j]
     last, sample, decider = shape.last, looks[0], looks[shape.last]
     n_lanes = sample.rows.ranges.shape[0]
     n_nodes, n_leaves = np.int64(1), np.int64(1)
@@ -696,8 +751,7 @@ def grow(team: Any, source: Any, looks: Any, shape: Any, limits: Any, nodes: Any
                         own[SLOT + one] = -1
             node = _next_node(nodes, n_nodes, shape.best_first)
             if node < 0 or n_leaves == shape.max_leaves:
-                _end(nodes, n_nodes)
-                return n_nodes
+                break
             if nodes.integers[node, FEATURE] != _PROPOSED:
                 _make_children(nodes, node, n_nodes)
                 first, n_searched = n_nodes, np.int64(2)
@@ -755,16 +809,23 @@ def grow(team: Any, source: Any, looks: Any, shape: Any, limits: Any, nodes: Any
             _free_slot(nodes, own_slot, 1)
             known = own_slot = -_ONE
             go[0] = go[1] = False
+    _end(nodes, n_nodes)
+    end(part, crew)
+    return n_nodes
 
 
 @kernel
-def mark_leaves(team: Any, look: Any, integers: Any, n_nodes: Any, leaf: Any) -> None:
-    """Tell the rows of a thread's lanes, of all rows, which leaf they ended in."""
-    each = look.rows.ranges.shape[0] // team.n_threads
-    for lane in range(team.thread * each, (team.thread + 1) * each):
-        ranges = look.rows.ranges[lane]
+def mark_leaves(
+    part: Any, crew: Any, n_threads: Any, rows: Any, integers: Any, n_nodes: Any, leaf: Any
+) -> None:
+    """Tell all rows which leaf they ended in, each thread those of its lanes."""
+    thread = begin(part, crew, n_threads)
+    each = rows.ranges.shape[0] // n_threads
+    for lane in range(thread * each, (thread + 1) * each):
+        ranges = rows.ranges[lane]
         for node in range(n_nodes):
             if integers[node, LEFT] < 0:
-                rows = look.rows.order if ranges[node, 3] == 0 else look.rows.scratch
+                order = rows.order if ranges[node, 3] == 0 else rows.scratch
                 for j in range(ranges[node, 0], ranges[node, 1]):
-                    leaf[np.uint64(rows[j])] = node
+                    leaf[np.uint64(order[j])] = node
+    end(part, crew)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mvsboost.backends.cpu import grow
 from mvsboost.backends.cpu.apply import number_dtype
 from mvsboost.backends.cpu.arena import Arena
-from mvsboost.backends.cpu.barrier import CACHE_LINE
+from mvsboost.backends.cpu.atomics import CACHE_LINE
 from mvsboost.backends.cpu.threads import Threads
 from mvsboost.backends.cpu.unusual import SPREAD, Unusual, spread_out
 from mvsboost.backends.protocol import GrownNodes, TreeRequest, feature_offsets
@@ -88,10 +88,6 @@ class TreeGrower:
         kept = self._prepare(request, leaves, look, n_threads)
         counter, taken = np.zeros(1, np.int64), np.zeros((2, n_threads, CACHE_LINE), np.int64)
         ranges = self._arena.take("ranges", (last + 1, n_lanes, 2 * leaves - 1, 4), np.int64)
-        limits = _limits(request)
-        leaf = None
-        if last:
-            leaf = self._arena.take("leaf", (len(rows.words),), number_dtype(2 * leaves - 1))
         shape = grow.Shape(
             leaves,
             _ANY_DEPTH if request.max_depth is None else request.max_depth,
@@ -99,23 +95,22 @@ class TreeGrower:
             last,
             request.min_gain,
         )
-        of_sample = sample.rows(request.sample, ranges[0])
-        first = decider = grow.Look(of_sample, kept.features, kept.found[0])
+        decider = of_sample = sample.rows(request.sample, ranges[0])
         if everything is not None and request.everything is not None:
-            of_all = everything.rows(request.everything, ranges[1])
-            decider = grow.Look(of_all, kept.chosen[0], kept.found[1])
-
-        def one(thread: int) -> int:
-            team = grow.Team(thread, n_threads, counter, taken)
-            second = decider._replace(features=kept.chosen[thread]) if last else decider
-            nodes = kept.nodes[thread]
-            n: int = grow.grow(team, source, (first, second), shape, limits.copy(), nodes)
-            if leaf is not None:
-                grow.mark_leaves(team, second, nodes.integers, n, leaf)
-            return n
-
-        n = self._threads.together(one, n_threads)[0]
-        return _as_result(kept.nodes[0], n, everything is not None), leaf
+            decider = everything.rows(request.everything, ranges[1])
+        both = (
+            grow.Look(of_sample, kept.features, kept.found[0]),
+            grow.Look(decider, kept.chosen, kept.found[1]),
+        )
+        limits, whole = _limits(request), self._threads.whole
+        n: int = whole(
+            n_threads, grow.grow, counter, taken, source, both, shape, limits, kept.nodes
+        )
+        leaf = None
+        if everything is not None:
+            leaf = self._arena.take("leaf", (len(rows.words),), number_dtype(2 * leaves - 1))
+            whole(n_threads, grow.mark_leaves, decider, kept.nodes.integers[0], n, leaf)
+        return _as_result(kept.nodes, n, everything is not None), leaf
 
     def _prepare(self, request: TreeRequest, leaves: int, look: int, n_threads: int) -> _Kept:
         """The features of the sample, and room for both looks."""
@@ -129,8 +124,8 @@ class TreeGrower:
             self._kept = _Kept(
                 key,
                 features,
-                [_no_features(look) for _ in range(n_threads)],
-                [grow.make_nodes(leaves, look) for _ in range(n_threads)],
+                _no_features(n_threads, look),
+                grow.make_nodes(n_threads, leaves, look),
                 (
                     _room(take, "sample", sizes, spread[0], leaves, n_threads),
                     _room(take, "all", largest, spread[1], leaves + 1, n_threads),
@@ -144,8 +139,8 @@ class _Kept(NamedTuple):
 
     key: Any
     features: grow.Features
-    chosen: list[grow.Features]
-    nodes: list[grow.Nodes]
+    chosen: grow.Features
+    nodes: grow.Nodes
     found: tuple[grow.Found, grow.Found]
 
 
@@ -185,16 +180,16 @@ def _features(
     )
 
 
-def _no_features(n: int) -> grow.Features:
-    """Room for the features that a look will turn to; all rows are never listed."""
+def _no_features(n_threads: int, n: int) -> grow.Features:
+    """Room for the features that each thread's look will turn to; all rows are never listed."""
     return grow.Features(
-        position=np.empty(n, np.int64),
-        index=np.empty(n, np.int64),
-        offsets=np.empty(n + 1, np.int64),
-        places=np.empty(n + 1, np.int64),
-        categorical=np.empty(n, np.bool_),
-        monotone=np.empty(n, np.int8),
-        usual=np.full(n, -1),
+        position=np.empty((n_threads, n), np.int64),
+        index=np.empty((n_threads, n), np.int64),
+        offsets=np.empty((n_threads, n + 1), np.int64),
+        places=np.empty((n_threads, n + 1), np.int64),
+        categorical=np.empty((n_threads, n), np.bool_),
+        monotone=np.empty((n_threads, n), np.int8),
+        usual=np.full((n_threads, n), -1),
     )
 
 
@@ -210,16 +205,16 @@ def _limits(request: TreeRequest) -> NDArray[np.float64]:
 
 
 def _as_result(nodes: grow.Nodes, n: int, exact: bool) -> GrownNodes:
-    """Copies: the next tree is grown in the same room."""
-    links = nodes.integers[:n, : grow.RIGHT + 1].T.astype(NODE)
-    reals = nodes.reals[:n].T.copy()
-    words = nodes.integers[:n, grow.WORDS : grow.WORDS + 4].copy()
+    """Copies: the next tree is grown in the same room. All threads' nodes are the same."""
+    links = nodes.integers[0, :n, : grow.RIGHT + 1].T.astype(NODE)
+    reals = nodes.reals[0, :n].T.copy()
+    words = nodes.integers[0, :n, grow.WORDS : grow.WORDS + 4].copy()
     return GrownNodes(
         feature=links[grow.FEATURE],
         threshold=links[grow.THRESHOLD],
         left=links[grow.LEFT],
         right=links[grow.RIGHT],
-        goes_left=nodes.goes_left[:n].copy(),
+        goes_left=nodes.goes_left[0, :n].copy(),
         gain=reals[grow.GAIN],
         lower=reals[grow.LOW],
         upper=reals[grow.HIGH],

@@ -6,6 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from mvsboost.backends.cpu.crew import (
+    NOTHING,
+    begin,
+    end,
+    largest_found,
+    note,
+    share,
+    sums_found,
+    worth,
+)
 from mvsboost.backends.cpu.histogram import AHEAD
 from mvsboost.backends.cpu.machine import copy_items, prefetch, stack_array, wide_vectors
 from mvsboost.fixedpoint import HALF, QUARTER
@@ -35,7 +45,7 @@ def _add_squares(values: Any, first: Any, n: Any, sums: Any) -> None:
 
 @kernel
 def mvs_scores(
-    g: Any, h: Any, start: int, stop: int, lam: float, scale: float, out: Any, bits: Any
+    part: Any, crew: Any, g: Any, h: Any, lam: float, scale: float, out: Any, bits: Any
 ) -> Any:
     """Regularised absolute values sqrt(Σ g² + λ Σ h²); returns the largest, as its bits.
 
@@ -43,38 +53,47 @@ def mvs_scores(
     A root of float32 takes a third of the time of one of float64; see `ScoreRule`.
     """
     wide_vectors()
+    mine = begin(part, crew, worth(crew, out.shape[0]))
+    start, stop = share(crew, mine, out.shape[0])
     gradients, hessians, largest = _reals(), _reals(), np.int32(0)
     up, down = scale * scale, np.float32(1.0 / scale)
     for block in range(start, stop, _BLOCK):
         n = min(_BLOCK, stop - block)
-        part, part_bits = out[block : block + n], bits[block : block + n]
+        scores, score_bits = out[block : block + n], bits[block : block + n]
         if g.shape[0] == 1:  # without sums that are written and read again
             row_g, row_h = g[0, block : block + n], h[0, block : block + n]
             for i in range(n):
                 x, y = np.float64(row_g[i]), np.float64(row_h[i])
-                part[i] = np.sqrt(np.float32((x * x + lam * (y * y)) * up)) * down
+                scores[i] = np.sqrt(np.float32((x * x + lam * (y * y)) * up)) * down
         else:
             _add_squares(g, block, n, gradients)
             _add_squares(h, block, n, hessians)
             for i in range(n):
-                part[i] = np.sqrt(np.float32((gradients[i] + lam * hessians[i]) * up)) * down
+                scores[i] = np.sqrt(np.float32((gradients[i] + lam * hessians[i]) * up)) * down
         for i in range(n):
-            largest = max(largest, part_bits[i])
-    return largest
+            largest = max(largest, score_bits[i])
+    note(crew, mine, NOTHING, (np.int64(largest), np.int64(0), np.int64(0)))
+    end(part, crew)
+    return largest_found(crew)[0]
 
 
 @kernel
-def threshold_sums(scores: Any, mu: float, scale: float) -> Any:
+def threshold_sums(part: Any, crew: Any, scores: Any, mu: float, scale: float) -> Any:
     """Fixed-point sum of the scores under µ, rows at or over µ, rows at 0."""
     wide_vectors()
+    mine = begin(part, crew, worth(crew, scores.shape[0]))
+    start, stop = share(crew, mine, scores.shape[0])
+    own = scores[start:stop]
     total, large, zero = np.int64(0), np.int64(0), np.int64(0)
-    for i in range(scores.shape[0]):
-        score = np.float64(scores[i])
+    for i in range(own.shape[0]):
+        score = np.float64(own[i])
         small = score < mu
         total += np.int64(np.rint(score * scale)) if small else np.int64(0)
         large += np.int64(0) if small else np.int64(1)
         zero += np.int64(1) if score == 0.0 else np.int64(0)
-    return total, large, zero
+    note(crew, mine, (total, large, zero), NOTHING)
+    end(part, crew)
+    return sums_found(crew)
 
 
 @inlined
@@ -113,39 +132,56 @@ def count_ranks(
 
 @kernel
 def draw_poisson(
-    scores: Any, mu: float, key: Any, offset: int, start: int, rows: Any, weights: Any
+    part: Any,
+    crew: Any,
+    scores: Any,
+    mu: float,
+    key: Any,
+    offset: int,
+    rows: Any,
+    weights: Any,
+    counts: Any,
 ) -> Any:
-    """Rows drawn with p = min(1, score / µ), written from the front; returns how many."""
+    """Draw rows with p = min(1, score / µ); returns how many, and the bits of the largest weight.
+
+    Each part writes its rows and weights from its own first row on, and how many into `counts`.
+    """
     wide_vectors()
+    mine = begin(part, crew, worth(crew, scores.shape[0]))
+    start, stop = share(crew, mine, scores.shape[0])
     keep, of_drawn = _flags(), _reals()
+    own, largest = rows[start:stop], np.int64(0)
     n = np.uint64(0)  # an index that cannot be negative: others are checked for it
-    for block in range(0, scores.shape[0], _BLOCK):
-        part = scores[block : block + _BLOCK]
+    for block in range(start, stop, _BLOCK):
+        some = scores[block : min(block + _BLOCK, stop)]
         state = row_state_scalar(key, np.uint64(offset + block))
-        for i in range(part.shape[0]):
-            score, u = np.float64(part[i]), uniform_from_state_scalar(state)
+        for i in range(some.shape[0]):
+            score, u = np.float64(some[i]), uniform_from_state_scalar(state)
             state += NEXT_ROW
             drawn = ((score >= mu) | (u * mu < score)) & (score > 0.0)
             keep[i] = np.uint8(1) if drawn else np.uint8(0)
-        for i in range(part.shape[0]):
+        for i in range(some.shape[0]):
             # always written, kept only if drawn: no branch to mispredict
-            rows[n] = start + block + i
+            own[n] = block + i
             n += np.uint64(keep[i])
     for block in range(0, np.int64(n), _BLOCK):
-        part = rows[block : min(block + _BLOCK, np.int64(n))]
-        w = weights[block : block + part.shape[0]]
-        for j in range(part.shape[0]):
-            of_drawn[j] = scores[np.uint64(part[j]) - np.uint64(start)]
-        for j in range(part.shape[0]):
+        those = own[block : min(block + _BLOCK, np.int64(n))]
+        w = weights[start + block : start + block + those.shape[0]]
+        for j in range(those.shape[0]):
+            of_drawn[j] = scores[np.uint64(those[j])]
+        for j in range(those.shape[0]):
             w[j] = 1.0 if of_drawn[j] >= mu else mu / of_drawn[j]
-    return np.int64(n)
+        for j in range(those.shape[0]):
+            largest = max(largest, np.float64(w[j]).view(np.int64))
+    return _end_draw(part, crew, mine, counts, np.int64(n), largest)
 
 
 @kernel
 def draw_ranked(
+    part: Any,
+    crew: Any,
     scores: Any,
     offset: int,
-    start: int,
     with_top: bool,
     top_key: Any,
     top_cut: Any,
@@ -154,49 +190,86 @@ def draw_ranked(
     weight: float,
     rows: Any,
     weights: Any,
+    counts: Any,
 ) -> Any:
-    """Rows of the largest scores with weight 1, if wanted, and rows whose bits reach no cut."""
+    """Rows of the largest scores with weight 1, if wanted, and rows whose bits reach no cut.
+
+    Writes and returns what `draw_poisson` does.
+    """
+    mine = begin(part, crew, worth(crew, scores.shape[0]))
+    start, stop = share(crew, mine, scores.shape[0])
     n = np.int64(0)
-    for i in range(scores.shape[0]):
+    largest = 0.0
+    for i in range(start, stop):
         row = np.uint64(offset + i)
         top = with_top and _score_key(top_key, scores[i], row) >= top_cut
-        rows[n] = start + i
-        weights[n] = 1.0 if top else weight
-        n += np.int64(1) if top or row_bits_scalar(key, row) <= cut else np.int64(0)
-    return n
+        rows[start + n] = i
+        weights[start + n] = 1.0 if top else weight
+        if top or row_bits_scalar(key, row) <= cut:
+            largest = max(largest, weights[start + n])
+            n += 1
+    return _end_draw(part, crew, mine, counts, n, np.float64(largest).view(np.int64))
+
+
+@inlined
+def _end_draw(part: Any, crew: Any, mine: Any, counts: Any, n: Any, largest: Any) -> Any:
+    counts[mine] = n
+    note(crew, mine, (n, np.int64(0), np.int64(0)), (largest, np.int64(0), np.int64(0)))
+    end(part, crew)
+    return sums_found(crew)[0], largest_found(crew)[0]
 
 
 @kernel
 def settle_draw(
-    g: Any, h: Any, drawn: Any, their_weights: Any, scales: Any, rows: Any, weights: Any
+    part: Any,
+    crew: Any,
+    g: Any,
+    h: Any,
+    drawn: Any,
+    their_weights: Any,
+    counts: Any,
+    scales: Any,
+    rows: Any,
+    weights: Any,
 ) -> Any:
-    """Put drawn rows and their weights where they belong, and summarise them.
+    """Put the drawn rows of all parts and their weights side by side, and summarise them.
+
+    All parts but the first are empty where `counts` has no others.
 
     Rows of weight 1, fixed-point Σ w and Σ w², and the largest w |g| and w h as their bits.
     """
     wide_vectors()
+    mine = begin(part, crew, min(counts.shape[0], worth(crew, drawn.shape[0])))
+    start, _ = share(crew, mine, drawn.shape[0])
+    to = np.int64(0)
+    for other in range(mine):
+        to += counts[other]
     gradients, hessians = _reals(), _reals()
     certain = weight = squared = largest_g = largest_h = np.int64(0)
-    for block in range(0, drawn.shape[0], _BLOCK):
-        part, w = drawn[block : block + _BLOCK], their_weights[block : block + _BLOCK]
-        out_rows, out_weights = rows[block : block + _BLOCK], weights[block : block + _BLOCK]
-        for j in range(part.shape[0]):
-            out_rows[j] = part[j]
-        for j in range(part.shape[0]):
+    for block in range(0, counts[mine], _BLOCK):
+        n = min(_BLOCK, counts[mine] - block)
+        those = drawn[start + block : start + block + n]
+        w = their_weights[start + block : start + block + n]
+        out_rows, out_weights = rows[to + block : to + block + n], weights[to + block :]
+        for j in range(n):
+            out_rows[j] = those[j]
+        for j in range(n):
             out_weights[j] = w[j]
             certain += np.int64(1) if w[j] == 1.0 else np.int64(0)
             weight += np.int64(np.rint(w[j] * scales[0]))
             squared += np.int64(np.rint(w[j] * w[j] * scales[1]))
         for k in range(g.shape[0]):
             row_g, row_h = g[k], h[k]
-            for j in range(part.shape[0]):
-                i = np.uint64(part[j])
+            for j in range(n):
+                i = np.uint64(those[j])
                 gradients[j], hessians[j] = np.float64(row_g[i]), np.float64(row_h[i])
-            for j in range(part.shape[0]):
+            for j in range(n):
                 x, y = np.float64(w[j] * gradients[j]), np.float64(w[j] * hessians[j])
                 largest_g = max(largest_g, x.view(np.int64) & MAGNITUDE)
                 largest_h = max(largest_h, y.view(np.int64) & MAGNITUDE)
-    return certain, weight, squared, largest_g, largest_h
+    note(crew, mine, (certain, weight, squared), (largest_g, largest_h, np.int64(0)))
+    end(part, crew)
+    return sums_found(crew), largest_found(crew)
 
 
 @inlined
@@ -207,6 +280,8 @@ def _round(x: Any, u: Any) -> Any:
 
 @kernel
 def pack_rows(
+    part: Any,
+    crew: Any,
     g: Any,
     h: Any,
     rows: Any,
@@ -216,24 +291,29 @@ def pack_rows(
     scales: Any,
     count_bits: int,
     words: Any,
+    order: Any,
 ) -> Any:
     """Quantise weighted gradients, a word a row, and add up their pairs; see `fixedpoint`.
 
-    Rows lie apart, so that they are gathered first: what is left to do vectorises.
+    Rows lie apart, so that they are gathered first: what is left to do vectorises. `order` gets
+    the numbers of the words.
     """
     wide_vectors()
+    mine = begin(part, crew, worth(crew, rows.shape[0]))
+    start, stop = share(crew, mine, rows.shape[0])
     gradients, hessians, uniform = _reals(), _reals(), _reals()
     first = second = np.int64(0)
-    for block in range(0, rows.shape[0], _BLOCK):
-        part, w = rows[block : block + _BLOCK], weights[block : block + _BLOCK]
-        out = words[block : block + _BLOCK]
-        for j in range(part.shape[0]):
-            i = np.uint64(part[j])
+    for block in range(start, stop, _BLOCK):
+        n = min(_BLOCK, stop - block)
+        those, w = rows[block : block + n], weights[block : block + n]
+        out, numbers = words[block : block + n], order[block : block + n]
+        for j in range(n):
+            i = np.uint64(those[j])
             gradients[j], hessians[j] = np.float64(g[i]), np.float64(h[i])
-        for j in range(part.shape[0]):
-            state = row_state_scalar(key, np.uint64(offset) + np.uint64(part[j]))
+        for j in range(n):
+            state = row_state_scalar(key, np.uint64(offset) + np.uint64(those[j]))
             uniform[j] = uniform_from_state_scalar(state)
-        for j in range(part.shape[0]):
+        for j in range(n):
             u = uniform[j]
             gradient = _round(w[j] * gradients[j] * scales[0], u)
             hessian = _round(w[j] * hessians[j] * scales[1], u)
@@ -241,27 +321,47 @@ def pack_rows(
             out[j] = (gradient << HALF) + (hessian << QUARTER) + weight
             first += (gradient << count_bits) + 1
             second += (hessian << HALF) + weight
-    return first, second
+        for j in range(n):
+            numbers[j] = block + j
+    note(crew, mine, (first, second, np.int64(0)), NOTHING)
+    end(part, crew)
+    return sums_found(crew)[:2]
 
 
 @kernel
 def pack_all(
-    g: Any, h: Any, key: Any, offset: int, scales: Any, count_bits: int, words: Any
+    part: Any,
+    crew: Any,
+    g: Any,
+    h: Any,
+    key: Any,
+    offset: int,
+    scales: Any,
+    count_bits: int,
+    words: Any,
+    order: Any,
 ) -> Any:
     """`pack_rows` of consecutive rows with weight 1, from the global id `offset` on."""
     wide_vectors()
+    mine = begin(part, crew, worth(crew, g.shape[0]))
+    start, stop = share(crew, mine, g.shape[0])
+    row_g, row_h, out, numbers = g[start:stop], h[start:stop], words[start:stop], order[start:stop]
     first = second = np.int64(0)
     weight = np.int64(scales[2])  # a power of two of at least 1: a whole number stays whole
-    state = row_state_scalar(key, np.uint64(offset))
-    for i in range(g.shape[0]):
+    state = row_state_scalar(key, np.uint64(offset + start))
+    for i in range(out.shape[0]):
         u = uniform_from_state_scalar(state)
         state += NEXT_ROW
-        gradient = _round(np.float64(g[i]) * scales[0], u)
-        hessian = _round(np.float64(h[i]) * scales[1], u)
-        words[i] = (gradient << HALF) + (hessian << QUARTER) + weight
+        gradient = _round(np.float64(row_g[i]) * scales[0], u)
+        hessian = _round(np.float64(row_h[i]) * scales[1], u)
+        out[i] = (gradient << HALF) + (hessian << QUARTER) + weight
         first += (gradient << count_bits) + 1
         second += (hessian << HALF) + weight
-    return first, second
+    for i in range(out.shape[0]):
+        numbers[i] = start + i
+    note(crew, mine, (first, second, np.int64(0)), NOTHING)
+    end(part, crew)
+    return sums_found(crew)[:2]
 
 
 @kernel

@@ -43,6 +43,7 @@ GRADIENT, HESSIAN, WEIGHT = 0, 1, 2
 """Units in the array `units`: the real value of one step of each fixed-point field."""
 
 L2, MIN_WEIGHT, MIN_HESSIAN, MIN_COUNT, LOWER, UPPER, DISPERSION = range(7)
+N_LIMITS = 7
 """Limits in the array `limits`."""
 
 _side_sums, _ranks_of_side = stack_array(np.int64, 2, 2, TABLE), stack_array(np.int64, TABLE)

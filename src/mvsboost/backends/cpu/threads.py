@@ -1,20 +1,32 @@
-"""Threads that run serial, GIL-free kernels on slices of rows."""
+"""Threads that run GIL-free kernels: a crew inside compiled code, or functions on slices."""
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable
 from functools import cached_property
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from time import perf_counter
 from types import ModuleType
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from mvsboost.backends.cpu.barrier import CACHE_LINE, report_and_wait, wait_awake
+from mvsboost.backends.cpu.crew import (
+    CALLER,
+    N_ASLEEP,
+    SLEEPS,
+    WANTED,
+    make_crew,
+    recall,
+    serve,
+    stir,
+    want_all,
+)
 
 resource: ModuleType | None
 try:
@@ -25,11 +37,13 @@ except ImportError:  # Windows
 T = TypeVar("T")
 
 SMALLEST_SLICE = 32_768
-"""Fewer rows than this a thread are not worth the hand-over (some 20 µs, and Python's lock)."""
+"""Fewer rows than this a thread are not worth handing over a function of Python."""
 
+SMALLEST_PART = 4096
+"""Fewer rows than this a thread are not worth handing over inside a kernel; see `crew`."""
 
 _AWAKE, _HARDLY_AWAKE = 80_000, 2_000  # looks: two milliseconds, and a fortieth of that
-_CHECKED = 4  # jobs between two looks for other programs
+_CHECKED = 64  # jobs between two looks for other programs
 _CROWDED = 250.0  # times a second that one takes the core; the system's own threads do up to 150
 
 
@@ -39,22 +53,52 @@ def available_cores() -> int:
 
 
 class Threads:
-    """Run kernels on slices of a range, on up to `n_threads` threads.
+    """Up to `n_threads` threads: the caller's, and others that wait for work.
 
-    The threads are this object's own: some kernels wait for each other, and would wait
-    for ever if another fit's had taken the threads that their partners need. They end
-    with the object. An executor would do as much with futures and conditions around it,
-    which cost more than many of the kernels.
+    They run kernels that call them (`crew`), and functions of Python on slices of a range
+    (`run`). They are this object's own: some kernels wait for each other, and would wait for
+    ever if another fit's had taken the threads that their partners need. They end with the
+    object. An executor would do as much with futures and conditions around it, which cost more
+    than many of the kernels.
     """
 
     def __init__(self, n_threads: int) -> None:
         self.n_threads = n_threads
+        self._words = make_crew(n_threads, SMALLEST_PART)
+        self._worthwhile = 2 * SMALLEST_PART if n_threads > 1 else sys.maxsize
 
     @cached_property
     def _workers(self) -> list[_Worker]:
-        workers = [_Worker() for _ in range(1, self.n_threads)]
+        workers = [_Worker(self._words, thread) for thread in range(1, self.n_threads)]
         weakref.finalize(self, _dismiss, workers)
         return workers
+
+    # --- kernels --------------------------------------------------------------------------------
+
+    def crew(self, n_rows: int) -> NDArray[np.int64]:
+        """The crew for a kernel over so many rows; sleepers are woken if these are many."""
+        if n_rows >= self._worthwhile and (
+            "_workers" not in self.__dict__ or self._words[N_ASLEEP] > 0
+        ):
+            self._wake()
+        return self._words
+
+    def whole(self, n_threads: int, kernel: Callable[..., T], *arguments: Any) -> T:
+        """Result of a kernel whose threads meet: so many of the crew come for sure."""
+        if n_threads == 1:
+            return kernel(CALLER, self._words, 1, *arguments)
+        if want_all(self._words) or "_workers" not in self.__dict__:
+            self._wake()
+        try:
+            return kernel(CALLER, self._words, n_threads, *arguments)
+        finally:
+            self._words[WANTED] = 0
+
+    def _wake(self) -> None:
+        for worker in self._workers:
+            worker.wake()
+
+    # --- functions of Python --------------------------------------------------------------------
 
     def worth(self, n_rows: int) -> int:
         """Threads that so many rows are worth."""
@@ -78,16 +122,13 @@ class Threads:
         """Results of function(0), function(1), ..., each on a thread of its own, at one time."""
         if n_threads == 1:
             return [function(0)]
-        outcomes: list[_Outcome] = [
-            (None, None)
-        ] * n_threads  # of this call: none is ever left over
+        # of this call: none is ever left over
+        outcomes: list[_Outcome] = [(None, None)] * n_threads
         done: SimpleQueue[None] = SimpleQueue()
         workers = self._workers[: n_threads - 1]
         for thread, worker in enumerate(workers, start=1):
             worker.put(function, thread, outcomes, done)
         outcomes[0] = _attempt(function, 0)
-        for worker in workers:
-            worker.linger()
         for _ in workers:
             done.get()
         for _, error in outcomes:
@@ -106,44 +147,63 @@ _Job = tuple[Callable[[int], Any], int, list[_Outcome], "SimpleQueue[None]"]
 class _Worker:
     """A thread, and what it is to do.
 
-    Who has to wait, this thread for its next job or another for this one, stays awake for a
-    while, in compiled code and without Python's lock: waking up takes as long as many a kernel,
-    and milliseconds on a virtual machine whose host has found other work for a sleeper's core. But
-    where another program often takes the core away, it sleeps at once, and the core is free.
+    It stays awake for a while after a job, in compiled code and without Python's lock: waking up
+    takes as long as many a kernel, and milliseconds on a virtual machine whose host has found
+    other work for a sleeper's core. But where another program often takes the core away, it
+    sleeps at once, and the core is free.
     """
 
-    def __init__(self) -> None:
-        self._looks = _AWAKE
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self._n_put, self._n_done = np.zeros((2, CACHE_LINE), np.int64)
+    def __init__(self, crew: NDArray[np.int64], thread: int) -> None:
+        self._crew, self._thread = crew, thread
+        self._jobs: SimpleQueue[_Job | str | None] = SimpleQueue()
         threading.Thread(target=self._work, name="mvsboost", daemon=True).start()
 
     def put(self, *job: Any) -> None:
-        """Give it a job."""
+        """Give it a function of Python to run."""
         self._jobs.put(job)
-        self._n_put[0] += 1
+        recall(self._crew, self._thread)
 
-    def linger(self) -> None:
-        """Wait a little until all its jobs are done."""
-        wait_awake(self._n_done, int(self._n_put[0]), self._looks)
+    def wake(self) -> None:
+        """Let it come back to the crew if it sleeps."""
+        if stir(self._crew, self._thread):
+            self._jobs.put("wake")
 
     def dismiss(self) -> None:
-        """Let it end."""
+        """Let it end, when it sleeps at the latest."""
         self._jobs.put(None)
 
     def _work(self) -> None:
-        n_done, seen, then = 0, _times_displaced(), perf_counter()
-        while (job := self._jobs.get()) is not None:
-            function, thread, outcomes, done = job
-            outcomes[thread] = _attempt(function, thread)
-            done.put(None)
-            del job, function, outcomes, done  # they hold the arrays of a fit
-            n_done += 1
-            if n_done % _CHECKED == 0:
-                before, seen, since, then = seen, _times_displaced(), then, perf_counter()
-                crowded = seen - before > _CROWDED * (then - since)
-                self._looks = _HARDLY_AWAKE if crowded else _AWAKE
-            report_and_wait(self._n_done, n_done, self._n_put, n_done + 1, self._looks)
+        number, patience = 0, _Patience()
+        while True:
+            looks = patience.looks()
+            number, why = serve(self._crew, self._thread, number, looks, _CHECKED)
+            try:
+                job = self._jobs.get(block=why == SLEEPS)
+            except Empty:
+                job = "wake"
+            stir(self._crew, self._thread)
+            if job is None:
+                return
+            if not isinstance(job, str):
+                function, thread, outcomes, done = job
+                outcomes[thread] = _attempt(function, thread)
+                done.put(None)
+                del function, outcomes, done  # they hold the arrays of a fit
+            del job
+
+
+class _Patience:
+    """How long this thread is to stay awake."""
+
+    def __init__(self) -> None:
+        self._displaced, self._then = _times_displaced(), perf_counter()
+
+    def looks(self) -> int:
+        """Looks for a job before it sleeps, by how often it was displaced since the last time."""
+        before, since = self._displaced, self._then
+        self._displaced, self._then = _times_displaced(), perf_counter()
+        crowded = self._displaced - before > _CROWDED * (self._then - since)
+        return _HARDLY_AWAKE if crowded else _AWAKE
 
 
 def _times_displaced() -> int:
