@@ -179,10 +179,10 @@ class CPUBackend:
         return self._row_scores
 
     def threshold_sums(self, mu: float, scale: float) -> tuple[int, int, int]:
-        found: tuple[int, int, int] = sampling.threshold_sums(
+        small, large, zero = sampling.threshold_sums(
             CALLER, self._crew(), self._row_scores, mu, scale
         )
-        return found
+        return int(small), int(large), int(zero)
 
     def rank_counts(self, key: RankKey, known_bits: int, prefix: int) -> NDArray[np.int64]:
         cut_key, cut = key.only_below or (key.key, np.uint64(0))
@@ -231,6 +231,7 @@ class CPUBackend:
         else:
             drawn, max_weight = self._draw_by_weights(rule, rows, weights)
             to = rows, weights, np.array([drawn])
+        drawn = int(drawn)
         self._drawn, self._weights = take("drawn", (drawn,), ROW), take("weights", (drawn,), WEIGHT)
         scales = np.array([sum_scale(x, drawn) for x in (max_weight, max_weight * max_weight)])
         (certain, weight, squared), (largest_g, largest_h, _) = sampling.settle_draw(
@@ -238,7 +239,7 @@ class CPUBackend:
         )
         return DrawSummary(
             n_rows=drawn,
-            n_certain=certain,
+            n_certain=int(certain),
             max_weight=max_weight,
             max_gradient=_value_of_bits(largest_g),
             max_hessian=_value_of_bits(largest_h),
