@@ -16,8 +16,7 @@ from typing import Any
 from mvsboost.backends.cpu.atomics import give_way_or_sleep, read, take_number, wake
 from mvsboost.jit import inlined
 
-PATIENCE = 50_000
-"""Looks at a word before a thread sleeps, some tens of microseconds."""
+_PATIENCE = 50_000  # looks at the counter, some tens of microseconds
 
 
 @inlined
@@ -35,5 +34,5 @@ def meet(counter: Any, n_threads: Any, meeting: Any) -> None:
         if seen >= last:
             return
         looks += 1
-        if looks > PATIENCE:
+        if looks > _PATIENCE:
             give_way_or_sleep(counter, seen)

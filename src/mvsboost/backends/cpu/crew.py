@@ -47,7 +47,6 @@ from mvsboost.backends.cpu.atomics import (
     wake,
     write,
 )
-from mvsboost.backends.cpu.barrier import PATIENCE
 from mvsboost.backends.cpu.machine import PLAIN
 from mvsboost.jit import inlined, kernel
 
@@ -77,6 +76,8 @@ __all__ = [
 
 CALLER = -1
 """The number that Python calls a kernel with in place of a part's."""
+
+_PATIENCE = 2_000  # looks for those inside before the caller sleeps, some 50 µs
 
 # words of a crew, by cache lines
 _JOB, _FUNCTION, _ARGUMENTS, _N_PARTS, _OPEN, _N_THREADS, _SMALLEST = range(7)
@@ -222,7 +223,7 @@ def end(part: Any, crew: Any) -> None:
         if inside == 0:
             return
         looks += 1
-        if looks > PATIENCE:
+        if looks > _PATIENCE:
             give_way_or_sleep(crew[_INSIDE:], inside)
         relax(crew)
 

@@ -43,7 +43,7 @@ SMALLEST_PART = 4096
 """Fewer rows than this a thread are not worth handing over inside a kernel; see `crew`."""
 
 _AWAKE, _HARDLY_AWAKE = 80_000, 2_000  # looks: two milliseconds, and a fortieth of that
-_CHECKED = 64  # jobs between two looks for other programs
+_CHECKED = 32  # jobs between two looks for other programs
 _CROWDED = 250.0  # times a second that one takes the core; the system's own threads do up to 150
 
 
