@@ -1,8 +1,8 @@
 """How kernels are compiled: one place for the options of Numba.
 
-Every kernel is a serial loop that releases the GIL; the CPU backend runs it on
-slices of rows in a thread pool. No parallel transform is compiled, which keeps
-the first fit short, and no threading layer is shared with other libraries.
+Every kernel is a serial loop that releases the GIL, and runs on slices of rows; most
+call other threads for the rest (`backends.cpu.crew`). No parallel transform is compiled,
+which keeps the first fit short, and no threading layer is shared with other libraries.
 
 No kernel allocates: arrays come from the caller, or lie on the stack
 (`backends.cpu.machine.stack_array`). So none of them counts references, and the

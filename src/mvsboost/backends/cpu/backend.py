@@ -1,4 +1,4 @@
-"""The verbs of `Backend` as Numba kernels over slices of rows."""
+"""The verbs of `Backend` as Numba kernels over all rows, on the threads of a crew."""
 
 from __future__ import annotations
 

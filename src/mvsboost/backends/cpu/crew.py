@@ -94,12 +94,14 @@ SLEEPS, LOOKED = 0, 1
 
 
 def make_crew(n_threads: int, smallest: int = 1) -> NDArray[np.int64]:
-    """The words of a crew; a part has at least `smallest` rows.
+    """The words of a crew whose threads are still asleep; a part has at least `smallest` rows.
 
     With the JIT off there are no threads in kernels, and a job has one part.
     """
     crew = np.zeros(_FIRST + _LINES * CACHE_LINE * n_threads, np.int64)
     crew[_N_THREADS], crew[_SMALLEST] = 1 if PLAIN else n_threads, smallest
+    crew[N_ASLEEP] = crew[_N_THREADS] - 1
+    crew[_FIRST + ASLEEP :: _LINES * CACHE_LINE] = 1
     return crew
 
 

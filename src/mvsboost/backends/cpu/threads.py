@@ -77,9 +77,7 @@ class Threads:
 
     def crew(self, n_rows: int) -> NDArray[np.int64]:
         """The crew for a kernel over so many rows; sleepers are woken if these are many."""
-        if n_rows >= self._worthwhile and (
-            "_workers" not in self.__dict__ or self._words[N_ASLEEP] > 0
-        ):
+        if n_rows >= self._worthwhile and self._words[N_ASLEEP] > 0:
             self._wake()
         return self._words
 
@@ -87,9 +85,9 @@ class Threads:
         """Result of a kernel whose threads meet: so many of the crew come for sure."""
         if n_threads == 1:
             return kernel(CALLER, self._words, 1, *arguments)
-        if want_all(self._words) or "_workers" not in self.__dict__:
-            self._wake()
         try:
+            if want_all(self._words) > 0:
+                self._wake()
             return kernel(CALLER, self._words, n_threads, *arguments)
         finally:
             self._words[WANTED] = 0
@@ -173,10 +171,8 @@ class _Worker:
         self._jobs.put(None)
 
     def _work(self) -> None:
-        number, patience = 0, _Patience()
+        number, why, patience = 0, SLEEPS, _Patience()
         while True:
-            looks = patience.looks()
-            number, why = serve(self._crew, self._thread, number, looks, _CHECKED)
             try:
                 job = self._jobs.get(block=why == SLEEPS)
             except Empty:
@@ -190,6 +186,8 @@ class _Worker:
                 done.put(None)
                 del function, outcomes, done  # they hold the arrays of a fit
             del job
+            looks = patience.looks()
+            number, why = serve(self._crew, self._thread, number, looks, _CHECKED)
 
 
 class _Patience:
