@@ -234,8 +234,8 @@ def end(part: Any, crew: Any) -> None:
 def note(crew: Any, part: Any, sums: Any, largest: Any) -> None:
     """Note three numbers of a part to be added up, and three of which the largest counts."""
     at = _found(part)
-    for j in range(3):
-        crew[at + j], crew[at + 3 + j] = sums[j], largest[j]
+    crew[at], crew[at + 1], crew[at + 2] = sums
+    crew[at + 3], crew[at + 4], crew[at + 5] = largest
 
 
 @inlined
