@@ -121,6 +121,5 @@ class _WithoutEnvironments:
 
 class _InlinedCompiler(Compiler):
     def __init__(self, typing: Any, target: Any, library: Any, *rest: Any) -> None:
-        make: Any = _InlinedLibrary
-        begin: Any = super().__init__
-        begin(typing, target, make(target.codegen(), "inlined"), *rest)
+        library = _InlinedLibrary(target.codegen(), "inlined")  # type: ignore[no-untyped-call]
+        super().__init__(typing, target, library, *rest)  # type: ignore[no-untyped-call]

@@ -40,8 +40,15 @@ _FUTEX = {"x86_64": 202, "aarch64": 98}.get(platform.machine()) if sys.platform 
 _WAIT, _WAKE = 128, 129  # of threads of this process
 
 
-def _on_word(result: Any, instruct: Callable[[Any, Any, Any], Any], n_values: int) -> Any:
-    """An intrinsic of a word and up to one int64: ``instruct(builder, pointer, value)``."""
+def _on_word(
+    plain: Callable[..., Any], result: Any, n_values: int, instruct: Callable[[Any, Any, Any], Any]
+) -> Any:
+    """An intrinsic of a word and up to one int64: ``instruct(builder, pointer, value)``.
+
+    With the JIT off it is the plain function.
+    """
+    if PLAIN:
+        return plain
 
     def typed(word: Any, values: tuple[Any, ...]) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -117,63 +124,52 @@ def _nothing(word: Any, value: Any = 0) -> None:
     return None
 
 
-read: Any = (
-    (lambda word: word[0])
-    if PLAIN
-    else _on_word(types.int64, lambda builder, word, _: builder.load_atomic(word, "seq_cst", 8), 0)
+read: Any = _on_word(
+    lambda word: word[0],
+    types.int64,
+    0,
+    lambda builder, word, _: builder.load_atomic(word, "seq_cst", 8),
 )
 """``read(word)``: the word as other threads see it."""
 
-write: Any = (
-    _plain_write
-    if PLAIN
-    else _on_word(
-        types.void, lambda builder, word, value: builder.store_atomic(value, word, "seq_cst", 8), 1
-    )
+write: Any = _on_word(
+    _plain_write,
+    types.void,
+    1,
+    lambda builder, word, value: builder.store_atomic(value, word, "seq_cst", 8),
 )
 """``write(word, value)``: set it, after everything that was done before."""
 
-add_to: Any = (
-    _plain_add
-    if PLAIN
-    else _on_word(
-        types.int64,
-        lambda builder, word, value: builder.atomic_rmw("add", word, value, "seq_cst"),
-        1,
-    )
+add_to: Any = _on_word(
+    _plain_add,
+    types.int64,
+    1,
+    lambda builder, word, value: builder.atomic_rmw("add", word, value, "seq_cst"),
 )
 """``add_to(word, value)``: add to it, and return what it was."""
 
-exchange: Any = (
-    _plain_exchange
-    if PLAIN
-    else _on_word(
-        types.int64,
-        lambda builder, word, value: builder.atomic_rmw("xchg", word, value, "seq_cst"),
-        1,
-    )
+exchange: Any = _on_word(
+    _plain_exchange,
+    types.int64,
+    1,
+    lambda builder, word, value: builder.atomic_rmw("xchg", word, value, "seq_cst"),
 )
 """``exchange(word, value)``: set it, and return what it was."""
 
-take_number: Any = (
-    (lambda word: _plain_add(word, 1))
-    if PLAIN
-    else _on_word(
-        types.int64,
-        lambda builder, word, _: builder.atomic_rmw("add", word, ir.IntType(64)(1), "seq_cst"),
-        0,
-    )
+take_number: Any = _on_word(
+    lambda word: _plain_add(word, 1),
+    types.int64,
+    0,
+    lambda builder, word, _: builder.atomic_rmw("add", word, ir.IntType(64)(1), "seq_cst"),
 )
 """``take_number(word)``: what it was; it is one more now."""
 
-relax: Any = _nothing if PLAIN else _on_word(types.void, _relax_core, 0)
+relax: Any = _on_word(_nothing, types.void, 0, _relax_core)
 """``relax(word)``: leave what threads of one core share to the other thread for a moment."""
 
-give_way_or_sleep: Any = (
-    _nothing if PLAIN else _on_word(types.void, _give_way if _FUTEX is None else _sleep, 1)
-)
+give_way_or_sleep: Any = _on_word(_nothing, types.void, 1, _give_way if _FUTEX is None else _sleep)
 """``give_way_or_sleep(word, seen)``: sleep until woken, unless the word is no longer what was
 seen; where the system has no such call, let another thread have the core."""
 
-wake: Any = _nothing if PLAIN else _on_word(types.void, _wake_all, 0)
+wake: Any = _on_word(_nothing, types.void, 0, _wake_all)
 """``wake(word)``: wake all who sleep at it."""

@@ -16,11 +16,11 @@ A kernel that is run so has two arguments of its own in front::
             x[i] *= 2
         end(part, crew)
 
-    double(CALLER, threads.crew(), x)
+    double(CALLER, threads.crew(len(x)), x)
 
 Parts are taken by whoever comes first. So nobody waits for a thread that is late: the
 caller does what is left over. It returns when nobody is inside any more, so arguments live
-long enough. Kernels whose threads meet need all of them, see `Threads.whole_crew`.
+long enough. Kernels whose threads meet need all of them, see `Threads.whole`.
 
 What a part has found it hands to `note`, or writes to an array with a row for each part.
 """
@@ -51,12 +51,10 @@ from mvsboost.backends.cpu.machine import PLAIN
 from mvsboost.jit import inlined, kernel
 
 __all__ = [
-    "ASLEEP",
     "CALLER",
     "LOOKED",
     "NOTHING",
     "N_ASLEEP",
-    "RECALLED",
     "SLEEPS",
     "WANTED",
     "begin",
@@ -86,8 +84,7 @@ WANTED, N_ASLEEP = 3 * CACHE_LINE, 3 * CACHE_LINE + 1
 """Whether no thread may go to sleep, and how many do."""
 _FIRST = 4 * CACHE_LINE  # of the lines that each thread has: flags, and what it found
 _LINES = 2
-ASLEEP, RECALLED = 0, 1
-"""Flags of a thread, in its line: it sleeps, and it is to come back to Python."""
+_ASLEEP, _RECALLED = 0, 1  # flags of a thread, in its line: it sleeps, it is to come back to Python
 
 SLEEPS, LOOKED = 0, 1
 """Why a thread comes back from `serve`: to sleep, or to look for other work."""
@@ -101,7 +98,7 @@ def make_crew(n_threads: int, smallest: int = 1) -> NDArray[np.int64]:
     crew = np.zeros(_FIRST + _LINES * CACHE_LINE * n_threads, np.int64)
     crew[_N_THREADS], crew[_SMALLEST] = 1 if PLAIN else n_threads, smallest
     crew[N_ASLEEP] = crew[_N_THREADS] - 1
-    crew[_FIRST + ASLEEP :: _LINES * CACHE_LINE] = 1
+    crew[_FIRST + _ASLEEP :: _LINES * CACHE_LINE] = 1
     return crew
 
 
@@ -281,7 +278,7 @@ NOTHING = (np.int64(0), np.int64(0), np.int64(0))
 @kernel
 def stir(crew: Any, thread: Any) -> Any:
     """Note that a sleeping thread is about to be awake; whether it was asleep until now."""
-    was_asleep = exchange(crew[_flags(thread) + ASLEEP :], 0)
+    was_asleep = exchange(crew[_flags(thread) + _ASLEEP :], 0)
     add_to(crew[N_ASLEEP:], -was_asleep)
     return was_asleep == 1
 
@@ -296,7 +293,7 @@ def want_all(crew: Any) -> Any:
 @kernel
 def recall(crew: Any, thread: Any) -> None:
     """Let a thread come back to Python, where it has other work."""
-    write(crew[_flags(thread) + RECALLED :], 1)
+    write(crew[_flags(thread) + _RECALLED :], 1)
 
 
 @kernel
@@ -323,16 +320,16 @@ def serve(crew: Any, thread: Any, seen: Any, looks: Any, n_jobs: Any) -> Any:
             seen, quiet = number, 0
             done += 1
             continue
-        if read(flags[RECALLED:]) == 1:
+        if read(flags[_RECALLED:]) == 1:
             break
         quiet += 1
         if quiet > looks and read(crew[WANTED:]) == 0:
-            write(flags[ASLEEP:], 1)
+            write(flags[_ASLEEP:], 1)
             add_to(crew[N_ASLEEP:], 1)
             # who has come in the meantime may not have seen that: unless it has, stay awake
-            if read(crew[WANTED:]) == 0 or exchange(flags[ASLEEP:], 0) == 0:
+            if read(crew[WANTED:]) == 0 or exchange(flags[_ASLEEP:], 0) == 0:
                 return seen, SLEEPS
             add_to(crew[N_ASLEEP:], -1)
         relax(crew)
-    write(flags[RECALLED:], 0)
+    write(flags[_RECALLED:], 0)
     return seen, LOOKED

@@ -234,9 +234,8 @@ def settle_draw(
 ) -> Any:
     """Put the drawn rows of all parts and their weights side by side, and summarise them.
 
-    All parts but the first are empty where `counts` has no others.
-
-    Rows of weight 1, fixed-point Σ w and Σ w², and the largest w |g| and w h as their bits.
+    There are as many parts as drew them, or as `counts` has, if these are fewer. Returns rows of
+    weight 1, fixed-point Σ w and Σ w²; and the largest w |g| and w h as their bits.
     """
     wide_vectors()
     mine = begin(part, crew, min(counts.shape[0], worth(crew, drawn.shape[0])))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -65,7 +64,6 @@ class Threads:
     def __init__(self, n_threads: int) -> None:
         self.n_threads = n_threads
         self._words = make_crew(n_threads, SMALLEST_PART)
-        self._worthwhile = 2 * SMALLEST_PART if n_threads > 1 else sys.maxsize
 
     @cached_property
     def _workers(self) -> list[_Worker]:
@@ -77,7 +75,7 @@ class Threads:
 
     def crew(self, n_rows: int) -> NDArray[np.int64]:
         """The crew for a kernel over so many rows; sleepers are woken if these are many."""
-        if n_rows >= self._worthwhile and self._words[N_ASLEEP] > 0:
+        if self._words[N_ASLEEP] > 0 and n_rows >= 2 * SMALLEST_PART:
             self._wake()
         return self._words
 
