@@ -18,7 +18,8 @@ from typing import Any, TypeVar, cast
 
 import numba
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
+from numba.core.compiler import CompilerBase, DefaultPassBuilder, Flags
+from numba.core.compiler_machinery import PassManager
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -32,7 +33,7 @@ def kernel(function: F) -> F:
     """Compile a function of scalars and arrays, cached on disk, free of the GIL."""
     # an entry point for C would be compiled as well, and nobody calls it
     options = {**_OPTIONS, "cache": True, "nogil": True, "no_cfunc_wrapper": True}
-    compiled = numba.njit(**options)(function)
+    compiled = numba.njit(pipeline_class=_KernelCompiler, **options)(function)
     _stamp_cache(compiled)
     KERNELS.append(compiled)
     return cast(F, compiled)
@@ -119,7 +120,49 @@ class _WithoutEnvironments:
         """Nothing: an environment is for code that calls Python, which kernels never do."""
 
 
-class _InlinedCompiler(Compiler):
+_NEEDLESS = {"InlineClosureLikes", "InlineOverloads", "NopythonRewrites"}
+"""Passes of Numba for closures, for overloads to inline, and for expressions of whole arrays."""
+
+
+class _KernelCompiler(CompilerBase):
+    """Numba's compiler without what loops over scalars need not, and with some things remembered.
+
+    A tenth of the compilation.
+    """
+
+    def __init__(
+        self, typing: Any, target: Any, library: Any, args: Any, result: Any, flags: Any, names: Any
+    ) -> None:
+        flags = _SettledFlags(flags)
+        super().__init__(typing, target, library, args, result, flags, names)  # type: ignore[no-untyped-call]
+        context = self.state.targetctx  # of this compilation
+        context.get_abi_sizeof = cache(context.get_abi_sizeof)
+        # they were just loaded, and are again for every array that is indexed
+        context.load_additional_registries = lambda: None
+
+    def define_pipelines(self) -> list[PassManager]:
+        passes: Any = PassManager("kernels")  # type: ignore[no-untyped-call]
+        usual: Any = DefaultPassBuilder.define_nopython_pipeline(self.state)  # type: ignore[no-untyped-call]
+        for one, description in usual.passes:
+            if one.__name__ not in _NEEDLESS:
+                passes.add_pass(one, description)
+        passes.finalize()
+        return [passes]
+
+
+class _SettledFlags(Flags):
+    """Options that nobody changes any more; Numba compares all of them for every call it types."""
+
+    def __init__(self, flags: Flags) -> None:
+        super().__init__(flags)  # type: ignore[no-untyped-call]
+        self._settled: dict[str, Any] = {}
+
+    def values(self) -> dict[str, Any]:
+        self._settled = self._settled or super().values()  # type: ignore[no-untyped-call]
+        return self._settled
+
+
+class _InlinedCompiler(_KernelCompiler):
     def __init__(self, typing: Any, target: Any, library: Any, *rest: Any) -> None:
         library = _InlinedLibrary(target.codegen(), "inlined")  # type: ignore[no-untyped-call]
-        super().__init__(typing, target, library, *rest)  # type: ignore[no-untyped-call]
+        super().__init__(typing, target, library, *rest)

@@ -156,7 +156,8 @@ def test_several_crews_at_once():
 
 @needs_threads
 def test_few_rows_start_no_thread():
-    threads, before = Threads(4), threading.active_count()
+    threads, before = Threads(4), set(threading.enumerate())
     assert check_sum(threads, 100) == 1
     assert threads.whole(1, lambda part, crew, n_threads: (part, n_threads)) == (CALLER, 1)
-    assert threading.active_count() == before
+    # those of other tests may have ended in the meantime
+    assert set(threading.enumerate()) <= before

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mvsboost.backends.cpu import CPUBackend
-from mvsboost.backends.cpu.compilation import announce_compilation
+from mvsboost.backends.cpu.ahead import prepare_kernels
 from mvsboost.backends.cpu.threads import Threads
 from mvsboost.backends.protocol import Backend, BinnedRows, RowObjective
 from mvsboost.backends.reference import ReferenceBackend
@@ -27,7 +27,7 @@ def backend_factory(device: str, n_threads: int) -> BackendFactory:
     mvsboost.errors.ParameterError: device must be one of 'cpu', 'reference', got 'abacus'
     """
     if device == "cpu":
-        announce_compilation()
+        prepare_kernels(n_threads)
         # of one fit: threads of another backend would stay awake on cores that this one needs
         threads = Threads(n_threads)
         return lambda rows, objective: CPUBackend(rows, objective, threads)

@@ -50,6 +50,7 @@ from mvsboost.backends.cpu.split import (
     leaf_value,
     smallest_gain,
 )
+from mvsboost.backends.cpu.tuples import refer_to
 from mvsboost.backends.cpu.unusual import NO_LISTS, SPREAD, add_lists_inlined
 from mvsboost.dtypes import BIN, ROW, TABLE
 from mvsboost.jit import inlined, kernel
@@ -698,7 +699,7 @@ def grow(
     `both` holds the two looks, `all_limits` a row for each; see `Team` for the counters.
     """
     thread = begin(part, crew, n_threads)
-    team, few = Team(thread, n_threads, counter, taken), both[1].features
+    team, few = refer_to(Team(thread, n_threads, counter, taken)), both[1].features
     few = Features(
         few.position[thread],
         few.index[thread],
@@ -708,7 +709,7 @@ def grow(
         few.monotone[thread],
         few.usual[thread],
     )
-    looks: Any = both[0], Look(both[1].rows, few, both[1].found)
+    looks: Any = refer_to(both[0]), refer_to(Look(both[1].rows, few, both[1].found))
     nodes = Nodes(
         all_nodes.integers[thread],
         all_nodes.reals[thread],
@@ -721,6 +722,7 @@ def grow(
         all_nodes.chosen[thread],
         all_nodes.work[thread],
     )
+    source, nodes = refer_to(source), refer_to(nodes)
     limits = _pair_of_limits()
     for one in range(2):
         for j in range(N_LIMITS):

@@ -206,9 +206,10 @@ def _limits(request: TreeRequest) -> NDArray[np.float64]:
 
 def _as_result(nodes: grow.Nodes, n: int, exact: bool) -> GrownNodes:
     """Copies: the next tree is grown in the same room. All threads' nodes are the same."""
-    links = nodes.integers[0, :n, : grow.RIGHT + 1].T.astype(NODE)
+    # side by side, as in trees grown verb by verb: kernels are compiled for the layout of arrays
+    links = nodes.integers[0, :n, : grow.RIGHT + 1].T.astype(NODE, order="C")
     reals = nodes.reals[0, :n].T.copy()
-    words = nodes.integers[0, :n, grow.WORDS : grow.WORDS + 4].copy()
+    words = nodes.integers[0, :n, grow.WORDS : grow.WORDS + 4]
     return GrownNodes(
         feature=links[grow.FEATURE],
         threshold=links[grow.THRESHOLD],
@@ -218,8 +219,8 @@ def _as_result(nodes: grow.Nodes, n: int, exact: bool) -> GrownNodes:
         gain=reals[grow.GAIN],
         lower=reals[grow.LOW],
         upper=reals[grow.HIGH],
-        sample=words[:, :2],
-        everything=words[:, 2:] if exact else None,
+        sample=words[:, :2].copy(),
+        everything=words[:, 2:].copy() if exact else None,
     )
 
 

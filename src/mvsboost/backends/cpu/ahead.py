@@ -1,0 +1,174 @@
+"""The kernels of a first fit, compiled by two processes at once.
+
+The kernel that grows a tree is half of all that a first fit compiles. This process compiles
+it while another one compiles the rest, and Numba's cache on disk brings them together.
+Threads would not do: Numba compiles one function at a time.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numba import typeof
+from numpy.typing import NDArray
+
+from mvsboost.backends.cpu.arena import Arena
+from mvsboost.backends.cpu.backend import CPUBackend
+from mvsboost.backends.cpu.compilation import announce_compilation, needs_compilation
+from mvsboost.backends.cpu.crew import CALLER, make_crew, serve, stir
+from mvsboost.backends.cpu.grow import Source
+from mvsboost.backends.cpu.growing import Members, TreeGrower
+from mvsboost.backends.cpu.nodes import describe_nodes, finish_nodes
+from mvsboost.backends.cpu.threads import Threads
+from mvsboost.backends.protocol import (
+    BinnedRows,
+    Poisson,
+    Score,
+    ScoreRule,
+    TreeArrays,
+    TreeRequest,
+)
+from mvsboost.dtypes import BIN, NODE, PACKED, ROW, TABLE
+from mvsboost.fixedpoint import Packing
+
+_PACKAGE = Path(__file__).parents[2]
+_PACKING = Packing(1.0, 1.0, 1.0, 1)
+
+_PROGRAM = """
+import sys
+sys.path[:0] = sys.argv[1:]
+from mvsboost.backends.cpu.ahead import compile_the_rest
+compile_the_rest()
+"""
+
+
+def prepare_kernels(n_threads: int) -> None:
+    """Before a first fit: say that kernels are compiled, and compile them by two processes.
+
+    With one thread the fit compiles them itself, when it comes to them; so it does where no
+    other process can be had, or where that one fails.
+    """
+    needed = needs_compilation()
+    announce_compilation()
+    if not needed or n_threads == 1:
+        return
+    helper = _start_helper()
+    if helper is None:
+        return
+    begin = time.perf_counter()
+    try:
+        compile_growing()
+        # it had as much to do: if it takes twice as long, something is wrong with it
+        helper.wait(timeout=time.perf_counter() - begin)
+    except subprocess.TimeoutExpired:
+        pass
+    finally:
+        helper.kill()
+        helper.wait()
+
+
+def _start_helper() -> subprocess.Popen[bytes] | None:
+    """A process that compiles all but the kernel of trees; None where there is no Python to run."""
+    if getattr(sys, "frozen", False) or not Path(sys.executable or "").name.startswith("python"):
+        return None
+    command = [sys.executable, "-c", _PROGRAM, str(_PACKAGE.parent)]
+    nowhere, window = subprocess.DEVNULL, getattr(subprocess, "CREATE_NO_WINDOW", 0)
+    try:
+        return subprocess.Popen(
+            command, stdin=nowhere, stdout=nowhere, stderr=nowhere, creationflags=window
+        )
+    except OSError:
+        return None
+
+
+def compile_growing() -> None:
+    """Compile the kernel of trees without a second look, and run nothing."""
+    one, row, word = np.zeros(1, np.int64), np.zeros(1, ROW), np.zeros(1, PACKED)
+    request = TreeRequest(
+        features=one,
+        categorical=np.zeros(1, np.bool_),
+        monotone=np.zeros(1, np.int8),
+        sample=_PACKING,
+        everything=None,
+        max_leaves=1,
+        max_depth=None,
+        min_weight=0.0,
+        min_hessian=0.0,
+        min_count=0,
+        l2=0.0,
+        min_gain=0.0,
+        second_look=0,
+        dispersion=0.0,
+    )
+    members = Members(word, 1, np.zeros(2, np.int64), row, row)
+    TreeGrower(one, None, _Compiles(1), Arena()).grow(
+        request, members, None, Source(np.zeros((1, 1), BIN))
+    )
+
+
+class _Compiles(Threads):
+    """Threads that compile the kernels they are given, for the arguments they are given."""
+
+    def whole(self, n_threads: int, kernel: Any, *arguments: Any) -> Any:
+        kernel.compile(tuple(map(typeof, (CALLER, self._words, n_threads, *arguments))))
+        return 1
+
+
+def compile_the_rest() -> None:
+    """Compile what else boosting with MVS and the logistic loss needs, on a few rows.
+
+    The verbs of an iteration, in the order of the loop; the tree is a stump.
+    """
+    serve(make_crew(2), 1, 0, 1, 1)
+    stir(make_crew(2), 1)
+    key, scales, n_bins = np.uint64(1), np.ones(4), np.array([1])
+    rows = BinnedRows(np.zeros((2, 1), BIN), n_bins, np.array([0.0, 1.0]))
+    backend = CPUBackend(rows, _Logistic())
+    backend.set_baseline(np.zeros(1))
+    backend.compute_gradients(2)
+    backend.gradient_sums(scales)
+    backend.score_rows(ScoreRule(Score.MVS))
+    backend.threshold_sums(1.0, 1.0)
+    backend.draw(Poisson(key, np.ones(1)))
+    backend.begin_tree(0, key, _PACKING, None)
+    tree = _stump(n_bins)
+    backend.leaf_sums(tree, 0, scales)
+    backend.apply_tree(tree, 0)
+
+
+class _Logistic:
+    name, kernel, n_outputs = "logistic", "logistic", 1
+
+    def gradients(self, target: Any, scores: Any) -> Any:
+        raise NotImplementedError
+
+
+def _stump(n_bins: NDArray[np.int64]) -> TreeArrays:
+    """A tree of one split, which the kernels for nodes have described and finished."""
+    feature, left, right = np.array([[0, -1, -1], [1, -1, -1], [2, -1, -1]], NODE)
+    goes_left, words = np.zeros((3, TABLE), np.uint8), np.zeros((3, 2), np.int64)
+    missing_left, numbers, nodes = np.zeros(3, np.bool_), np.zeros((2, 3), NODE), np.zeros((3, 3))
+    is_categorical = np.zeros(1, np.bool_)
+    units, bits = _PACKING.units(), _PACKING.count_bits
+    describe_nodes(
+        feature, goes_left, words, n_bins, is_categorical, units, bits, missing_left, numbers, nodes
+    )
+    finish_nodes(left, right, nodes[1], nodes[2], np.inf, 0.1, nodes)
+    return SimpleNamespace(
+        feature=feature,
+        threshold=feature,
+        missing_left=missing_left,
+        missing_bin=numbers[0],
+        categories=numbers[1],
+        category_sets=np.zeros((0, TABLE // 32), np.uint32),
+        left=left,
+        right=right,
+        value=nodes[0],
+        n_nodes=3,
+    )

@@ -1,0 +1,125 @@
+"""The kernels of a first fit are compiled by two processes, and all that can go wrong there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mvsboost
+from mvsboost.backends.cpu import ahead, compilation
+from mvsboost.jit import KERNELS
+
+FIT = """
+import numpy as np
+from mvsboost import MVSClassifier
+
+X = np.random.default_rng(0).normal(size=(20_000, 2))
+MVSClassifier(n_estimators=2, n_jobs=2).fit(X, X[:, 0] > 0)
+"""
+
+NAMES = """
+from mvsboost.jit import KERNELS
+
+print(sorted(kernel.__name__ for kernel in KERNELS if kernel.stats.cache_misses))
+"""
+
+
+def compiled() -> dict[str, set[Any]]:
+    return {f"{kernel.__module__}.{kernel.__name__}": set(kernel.signatures) for kernel in KERNELS}
+
+
+@pytest.mark.skipif(not compilation.jit_enabled(), reason="nothing is compiled")
+@pytest.mark.parametrize("compile_part", [ahead.compile_growing, ahead.compile_the_rest])
+def test_kernels_are_compiled_for_what_a_fit_calls_them_with(compile_part: Any) -> None:
+    exec(FIT, {})
+    before = compiled()
+    compile_part()
+    assert compiled() == before
+
+
+@pytest.mark.large
+def test_a_first_fit_compiles_only_its_part(tmp_path: Path) -> None:
+    process = subprocess.run(
+        [sys.executable, "-c", FIT + NAMES],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+        cwd=Path(mvsboost.__file__).parents[1],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    # before it comes to the backend, data is binned
+    assert process.stdout.strip() == "['_bin_block', 'grow']"
+
+
+@pytest.fixture
+def parts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was called, in place of the parts, on a machine where nothing is compiled yet."""
+    called: list[str] = []
+
+    def start() -> None:
+        called.append("helper")
+
+    monkeypatch.setattr(ahead, "needs_compilation", lambda: True)
+    monkeypatch.setattr(ahead, "announce_compilation", lambda: called.append("announced"))
+    monkeypatch.setattr(ahead, "compile_growing", lambda: called.append("growing"))
+    monkeypatch.setattr(ahead, "_start_helper", start)
+    return called
+
+
+def test_with_one_thread_there_is_no_helper(parts: list[str]) -> None:
+    ahead.prepare_kernels(1)
+    assert parts == ["announced"]
+
+
+def test_without_a_helper_the_fit_compiles(parts: list[str]) -> None:
+    ahead.prepare_kernels(2)
+    assert parts == ["announced", "helper"]
+
+
+def test_where_all_is_compiled_nothing_happens(
+    parts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ahead, "needs_compilation", lambda: False)
+    ahead.prepare_kernels(2)
+    assert parts == ["announced"]
+
+
+@pytest.mark.parametrize("program", ["import time; time.sleep(600)", "raise SystemExit(1)"])
+def test_a_helper_that_hangs_or_fails_is_not_waited_for(
+    parts: list[str], monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    helper = subprocess.Popen([sys.executable, "-c", program])
+    monkeypatch.setattr(ahead, "_start_helper", lambda: helper)
+    ahead.prepare_kernels(2)
+    assert parts == ["announced", "growing"]
+    assert helper.returncode is not None
+
+
+def test_an_interrupt_ends_the_helper(parts: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    helper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    monkeypatch.setattr(ahead, "_start_helper", lambda: helper)
+    monkeypatch.setattr(ahead, "compile_growing", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        ahead.prepare_kernels(2)
+    assert helper.returncode is not None
+
+
+@pytest.mark.parametrize("executable", ["", None, "/usr/bin/uwsgi", "/nowhere/python3"])
+def test_there_is_no_helper_without_a_python_to_run(
+    monkeypatch: pytest.MonkeyPatch, executable: Any
+) -> None:
+    monkeypatch.setattr(sys, "executable", executable)
+    assert ahead._start_helper() is None
+
+
+def test_a_frozen_program_starts_no_copy_of_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    assert ahead._start_helper() is None
