@@ -42,7 +42,7 @@ _PACKING = Packing(1.0, 1.0, 1.0, 1)
 
 _PROGRAM = """
 import sys
-sys.path[:0] = sys.argv[1:]
+sys.path += sys.argv[1:]
 from mvsboost.backends.cpu.ahead import compile_the_rest
 compile_the_rest()
 """
@@ -75,7 +75,8 @@ def prepare_kernels(n_threads: int) -> None:
 
 def _start_helper() -> subprocess.Popen[bytes] | None:
     """A process that compiles all but the kernel of trees; None where there is no Python to run."""
-    if getattr(sys, "frozen", False) or not Path(sys.executable or "").name.startswith("python"):
+    name = Path(sys.executable or "").name.lower()
+    if getattr(sys, "frozen", False) or not name.startswith("python"):
         return None
     command = [sys.executable, "-c", _PROGRAM, str(_PACKAGE.parent)]
     nowhere, window = subprocess.DEVNULL, getattr(subprocess, "CREATE_NO_WINDOW", 0)
