@@ -37,7 +37,7 @@ from mvsboost.backends.protocol import (
 from mvsboost.dtypes import BIN, NODE, PACKED, ROW, TABLE
 from mvsboost.fixedpoint import Packing
 
-_PACKAGE = Path(__file__).parents[2]
+_FOLDER = Path(__file__).parents[3]  # of the package
 _PACKING = Packing(1.0, 1.0, 1.0, 1)
 
 _PROGRAM = """
@@ -78,7 +78,7 @@ def _start_helper() -> subprocess.Popen[bytes] | None:
     name = Path(sys.executable or "").name.lower()
     if getattr(sys, "frozen", False) or not name.startswith("python"):
         return None
-    command = [sys.executable, "-c", _PROGRAM, str(_PACKAGE.parent)]
+    command = [sys.executable, "-c", _PROGRAM, str(_FOLDER)]
     nowhere, window = subprocess.DEVNULL, getattr(subprocess, "CREATE_NO_WINDOW", 0)
     try:
         return subprocess.Popen(

@@ -18,7 +18,7 @@ __all__ = [
 
 logger = logging.getLogger("mvsboost")
 
-TYPICAL_SECONDS = 10
+TYPICAL_SECONDS = 13
 """What a first fit takes on two shared cores; `benchmarks/startup.py` measures it."""
 
 _central: Any = gradients.bit_range
