@@ -31,6 +31,18 @@ def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(growing, "WORTH_LANES", 1)
 
 
+@pytest.fixture
+def rows_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Search all nodes under the root row by row, and none by its histogram."""
+    monkeypatch.setattr(growing, "_few_rows", lambda features: growing.MOST_ROWS)
+
+
+@pytest.fixture
+def histograms_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Search all nodes by their histograms, however few rows they have."""
+    monkeypatch.setattr(growing, "_few_rows", lambda features: 0)
+
+
 @pytest.fixture(scope="session")
 def make_rows() -> Callable[..., BinnedRows]:
     """Binned rows with missing values: ``make_rows(n, classes=3, weighted=True, offset=5)``."""

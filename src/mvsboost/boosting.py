@@ -383,5 +383,6 @@ def _choose_features(n_features: int, config: TrainConfig, iteration: int) -> ND
         return np.arange(n_features)
     count = max(1, round(config.colsample * n_features))
     key = stream_key(config.seed, iteration, Purpose.COLUMNS)
-    numbers = uniform(key, np.arange(n_features, dtype=np.uint64))
-    return np.sort(np.argsort(numbers, kind="stable")[:count])
+    chosen = uniform(key, np.arange(n_features, dtype=np.uint64)).argsort(kind="stable")[:count]
+    chosen.sort()
+    return chosen

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -160,6 +161,10 @@ class Packing:
 
     def units(self) -> NDArray[np.float64]:
         """Real value of one step of the gradient, the hessian and the weight."""
+        return self._units
+
+    @cached_property
+    def _units(self) -> NDArray[np.float64]:
         return 1.0 / np.array([self.gradient_scale, self.hessian_scale, self.weight_scale])
 
     def unpack(self, words: Any) -> Sums:

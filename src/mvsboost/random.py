@@ -36,6 +36,7 @@ NEXT_ROW = _WEYL
 
 _MIX1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX2 = np.uint64(0x94D049BB133111EB)
+_PLAIN_WEYL, _PLAIN_MIX1, _PLAIN_MIX2 = int(_WEYL), int(_MIX1), int(_MIX2)
 _S30, _S27, _S31, _S32, _S11 = (np.uint64(s) for s in (30, 27, 31, 32, 11))
 _LOW32 = np.uint64(0xFFFFFFFF)
 _TO_UNIT = 1.0 / (1 << 53)
@@ -56,8 +57,8 @@ class Purpose(IntEnum):
 
 
 def _mix(z: int) -> int:
-    z = ((z ^ (z >> 30)) * int(_MIX1)) & _MASK
-    z = ((z ^ (z >> 27)) * int(_MIX2)) & _MASK
+    z = ((z ^ (z >> 30)) * _PLAIN_MIX1) & _MASK
+    z = ((z ^ (z >> 27)) * _PLAIN_MIX2) & _MASK
     return z ^ (z >> 31)
 
 
@@ -73,7 +74,7 @@ def stream_key(seed: int, iteration: int, purpose: Purpose, attempt: int = 0) ->
     """
     key = 0
     for part in (seed, iteration, int(purpose), attempt):
-        key = _mix((key + int(_WEYL) + (part & _MASK)) & _MASK)
+        key = _mix((key + _PLAIN_WEYL + (part & _MASK)) & _MASK)
     return np.uint64(key)
 
 

@@ -105,10 +105,14 @@ def test_a_tree_gathers_the_lists_of_drawn_rows(flags, n_threads, rate, make_con
 
 
 @pytest.mark.usefixtures("small_slices")
+@pytest.mark.parametrize("search", ["histograms_only", "rows_one_by_one"])
 @pytest.mark.parametrize("sampler", [NoSampling(), MVS(rate=0.4), SGB(rate=0.3)], ids=repr)
 @pytest.mark.parametrize(("look", "colsample"), [(0, 1.0), (0, 0.5), (3, 1.0), (3, 0.5)])
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_trees_are_those_of_the_reference(flags, sampler, look, colsample, n_classes, make_config):
+def test_trees_are_those_of_the_reference(
+    flags, sampler, look, colsample, n_classes, search, make_config, request
+):
+    request.getfixturevalue(search)
     columns, y = flags
     if n_classes == 2:
         y = np.minimum(y, 1.0)

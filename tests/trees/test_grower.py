@@ -130,7 +130,7 @@ def made_nodes(monkeypatch):
     return made
 
 
-@pytest.mark.usefixtures("small_slices")
+@pytest.mark.usefixtures("small_slices", "histograms_only")
 @pytest.mark.parametrize("n_threads", [1, 3])
 @pytest.mark.parametrize("params", [PARAMS, LEVELS], ids=["best-first", "depth-wise"])
 def test_whole_trees_count_the_smaller_of_two_children(params, n_threads, make_rows, made_nodes):
@@ -291,9 +291,11 @@ def test_subtracted_histograms_equal_direct_ones(params, draw, make_rows, monkey
 @pytest.mark.parametrize("draw", [None, some_rows(0.3)], ids=["all rows", "sample"])
 @pytest.mark.parametrize("params", [PARAMS, LEVELS, replace(LEVELS, max_depth=None)])
 @pytest.mark.parametrize("monotone", [(0, 0, 0, 0), (0, 1, 0, -1)])
+@pytest.mark.parametrize("search", ["histograms_only", "rows_one_by_one"])
 def test_a_whole_tree_in_one_call_is_the_tree_grown_by_verbs(
-    second_look, draw, params, monotone, make_rows
+    second_look, draw, params, monotone, search, make_rows, request
 ):
+    request.getfixturevalue(search)
     rows = make_rows(250)
     params = replace(params, second_look=second_look)
     by_verbs = grow(rows, params, ReferenceBackend, draw, monotone)
@@ -303,10 +305,12 @@ def test_a_whole_tree_in_one_call_is_the_tree_grown_by_verbs(
 
 @pytest.mark.usefixtures("small_slices")
 @pytest.mark.parametrize("params", [PARAMS, LEVELS])
-@pytest.mark.parametrize("whole", [True, False])
-def test_threads_grow_the_same_tree(params, whole, make_rows, monkeypatch):
-    if not whole:
+@pytest.mark.parametrize("way", ["histograms_only", "rows_one_by_one", "by verbs"])
+def test_threads_grow_the_same_tree(params, way, make_rows, monkeypatch, request):
+    if way == "by verbs":
         monkeypatch.setattr(CPUBackend, "grow_whole_tree", lambda self, request: None)
+    else:
+        request.getfixturevalue(way)
     rows = make_rows(250)
     params = replace(params, second_look=2)
     for n_threads in (2, 4):
@@ -316,7 +320,7 @@ def test_threads_grow_the_same_tree(params, whole, make_rows, monkeypatch):
 
 
 @pytest.mark.skipif(not jit_enabled(), reason="plain Python has no threads to meet")
-@pytest.mark.usefixtures("small_slices")
+@pytest.mark.usefixtures("small_slices", "histograms_only")
 @pytest.mark.parametrize("second_look", [0, 2])
 def test_threads_take_the_lanes_of_one_that_is_late(
     second_look, make_rows, made_nodes, monkeypatch
@@ -336,6 +340,17 @@ def test_threads_take_the_lanes_of_one_that_is_late(
     assert np.array_equal(team.sum(axis=0), alone)  # every lane was visited, and once
     in_root = 4 * expected.sample_packing.unpack(expected.nodes.sample[0]).count
     assert team[0][0] + team[1][0] >= in_root
+
+
+@pytest.mark.usefixtures("rows_one_by_one")
+@pytest.mark.parametrize("n", [12, 40, 500])
+@pytest.mark.parametrize("second_look", [0, 2])
+def test_rows_one_by_one_give_the_tree_of_histograms(n, second_look, make_rows):
+    # as many rows as there is room for, and fewer rows than a feature has bins
+    params = TreeParams(max_leaves=40, min_samples_leaf=1, second_look=second_look)
+    rows = make_rows(n)
+    for draw in (None, some_rows(0.6)):
+        same_tree(grow(rows, params, CPUBackend, draw), grow(rows, params, draw=draw))
 
 
 def test_a_whole_tree_may_have_more_leaves_than_sampled_rows(make_rows):

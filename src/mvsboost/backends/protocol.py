@@ -575,8 +575,9 @@ def residual_of_key(key: NDArray[np.uint32]) -> NDArray[np.float32]:
 
 def feature_offsets(n_bins: NDArray[np.int64], features: NDArray[np.int64]) -> NDArray[np.int64]:
     """First histogram entry of each feature in a concatenation, and at last their total."""
-    sizes = n_bins[features] + 1
-    return np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+    offsets = np.zeros(len(features) + 1, np.int64)
+    np.cumsum(n_bins[features] + 1, out=offsets[1:])
+    return offsets
 
 
 # --- the protocol --------------------------------------------------------------------------------

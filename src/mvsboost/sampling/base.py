@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -109,7 +108,8 @@ def score_rows(backend: SampledRows, context: SamplingContext, rule: ScoreRule) 
             "scale the target or the row weights down"
         )
     if largest > 0.0:
-        rule = replace(rule, scale=min(power_of_two_below(_LARGEST_ROOT / largest), _LARGEST_SCALE))
+        scale = min(power_of_two_below(_LARGEST_ROOT / largest), _LARGEST_SCALE)
+        rule = ScoreRule(rule.score, rule.lam, scale)
     return backend.score_rows(rule)
 
 

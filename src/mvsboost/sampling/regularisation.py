@@ -43,11 +43,12 @@ def gradient_moments(
     """
     g, h = gradients.max_gradient, gradients.max_hessian
     scales = np.array([sum_scale(x, backend.n_rows) for x in (g, h, g * g, h * h)])
-    wanted = np.array([not squares_only, not squares_only, True, True])
-    sums = backend.gradient_sums(scales * wanted) / scales
+    wanted = scales * _SQUARES_ONLY if squares_only else scales
+    sums = backend.gradient_sums(wanted) / scales
     return GradientMoments(*(sums[:, which.value] for which in _MOMENTS))
 
 
+_SQUARES_ONLY = np.array([0.0, 0.0, 1.0, 1.0])
 _MOMENTS = (
     Moments.GRADIENT,
     Moments.HESSIAN,

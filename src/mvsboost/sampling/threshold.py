@@ -194,7 +194,7 @@ def threshold_by_newton(
     _check_target(target)
     if largest == 0.0:
         return Threshold(0.0, 0)
-    search = _Search(sums, Fraction(target), n_rows, largest)
+    search = _Search(sums, target, n_rows, largest)
     mu = search.newton(start)
     if mu is None:
         mu = search.bisect()
@@ -204,7 +204,7 @@ def threshold_by_newton(
 class _Search:
     """One search for µ; scores are integers, multiples of 1 / scale."""
 
-    def __init__(self, sums: ThresholdSums, target: Fraction, n_rows: int, largest: float) -> None:
+    def __init__(self, sums: ThresholdSums, target: float, n_rows: int, largest: float) -> None:
         self.sums = sums
         self.target = target
         self.n_rows = n_rows
@@ -260,7 +260,7 @@ class _Search:
         low, high = 0, _bits(self.largest)
         if not self._reached(high)[0]:
             small, _, _ = self._pass(2.0 * self.largest, self.scale)
-            return float(small / self.target) / self.scale
+            return float(small / Fraction(self.target)) / self.scale
         while high - low > 1:
             middle = (low + high) // 2
             if self._reached(middle)[0]:
@@ -275,7 +275,7 @@ class _Search:
         mu = _float(bits)
         scale = sum_scale(mu, self.n_rows)
         total, large, zeros = self._pass(mu, scale)
-        small, room = Fraction(total) / Fraction(scale), self.target - large
+        small, room = Fraction(total) / Fraction(scale), Fraction(self.target) - large
         if room == 0:
             # scores under µ that round to nothing are there all the same
             return large + zeros == self.n_rows, small, room

@@ -25,8 +25,9 @@ def newton_values(
     [-0.5]
     """
     denominator = hessian + l2
-    safe = np.where(denominator > 0, denominator, 1.0)
-    return np.where(denominator > 0, -gradient / safe, 0.0)
+    values = np.zeros(len(denominator))
+    np.divide(-gradient, denominator, out=values, where=denominator > 0)
+    return values
 
 
 def values_from_words(grown: GrownTree, l2: float, *, sample: bool) -> NDArray[np.float64]:

@@ -115,8 +115,6 @@ class SplitSearch:
             self.offsets,
             table.categorical[features],
             table.monotone[features],
-            0,
-            n,
             total,
             self._units,
             packing.count_bits,

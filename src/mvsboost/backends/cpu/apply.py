@@ -77,6 +77,8 @@ class Tests(NamedTuple):
     tables : uint32 array of shape (n, words, 256)
         Leaves that a row may still be in after all tests of each of these n columns, by 32
         leaves and by its bin.
+    touched : bool array of shape (n, words)
+        Whether a table leaves out any leaf at all.
     exits : int64 array
         Node that each bit stands for.
     """
@@ -84,6 +86,7 @@ class Tests(NamedTuple):
     rows: NDArray[np.int64]
     looked_up: NDArray[np.int64]
     tables: NDArray[np.uint32]
+    touched: NDArray[np.bool_]
     exits: NDArray[np.int64]
 
 
@@ -127,15 +130,16 @@ class LeafFinder:
 def make_tests(splits: Splits) -> Tests:
     """Tests of the first splits of a tree."""
     n_leaves = (min(len(splits.feature), _MASKED_NODES) + 1) // 2
-    n_planes = (n_leaves + 7) // 8
+    n_planes, n_words, n_sets = (n_leaves + 7) // 8, (n_leaves + 31) // 32, len(splits.category_sets)
     room = Tests(
         rows=np.empty(((n_leaves - 1) * n_planes, N_COLUMNS), np.int64),
-        looked_up=np.empty(len(splits.category_sets), np.int64),
-        tables=np.empty((len(splits.category_sets), (n_leaves + 31) // 32, TABLE), np.uint32),
+        looked_up=np.empty(n_sets, np.int64),
+        tables=np.empty((n_sets, n_words, TABLE), np.uint32),
+        touched=np.empty((n_sets, n_words), np.bool_),
         exits=np.empty(n_leaves, np.int64),
     )
     n_tests, n_tables = list_tests(splits, room)
-    return Tests(room.rows[:n_tests], room.looked_up[:n_tables], room.tables[:n_tables], room.exits)
+    return room._replace(rows=room.rows[:n_tests], looked_up=room.looked_up[:n_tables])
 
 
 @inlined
@@ -186,13 +190,14 @@ def list_tests(splits: Any, tests: Any) -> tuple[int, int]:
             if n_tables == 0 or tests.looked_up[n_tables - 1] != feature[node]:
                 tests.looked_up[n_tables] = feature[node]
                 for word in range(tests.tables.shape[1]):
+                    tests.touched[n_tables, word] = False
                     for b in range(TABLE):
                         tests.tables[n_tables, word, b] = _ALL_WORD
                 n_tables += 1
             for word in range(start >> 5, (stop + 31) >> 5):
                 low, high = max(start - 32 * word, 0), min(stop - 32 * word, 32)
                 remaining = _ALL_WORD ^ np.uint32((1 << high) - (1 << low))
-                table = tests.tables[n_tables - 1, word]
+                table, tests.touched[n_tables - 1, word] = tests.tables[n_tables - 1, word], True
                 among = splits.category_sets[splits.categories[node]]
                 for b in range(TABLE):
                     passes = (among[b >> 5] >> np.uint32(b & 31)) & np.uint32(1)
@@ -259,6 +264,8 @@ def find_leaves(part: Any, crew: Any, columns: Any, tests: Any, splits: Any, lea
                     | np.uint32(d[i]) << np.uint32(24)
                 )
             for j in range(tests.looked_up.shape[0]):
+                if not tests.touched[j, word]:
+                    continue
                 column = columns[tests.looked_up[j], block : block + n]
                 remaining_by_bin = tests.tables[j, word]
                 for i in range(n):

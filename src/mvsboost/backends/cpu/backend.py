@@ -321,9 +321,16 @@ class CPUBackend:
         all_rows = len(drawn) == self.n_rows
         if unusual is not None:
             if all_rows or self._lists is not None:
-                return Source(columns, ids, lists=self._lists or unusual.lists)
+                return Source(columns, ids, self.rows.bins, lists=self._lists or unusual.lists)
             self._lists = room_for_lists(len(drawn), unusual.longest, self._arena)
-            return Source(columns, ids, lists=self._lists, whole_lists=unusual.lists, drawn=drawn)
+            return Source(
+                columns,
+                ids,
+                self.rows.bins,
+                lists=self._lists,
+                whole_lists=unusual.lists,
+                drawn=drawn,
+            )
         by_row = len(drawn) < _FEW * self.n_rows
         if by_row:
             ids = drawn[:0]

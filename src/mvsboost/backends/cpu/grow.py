@@ -36,16 +36,29 @@ import numpy as np
 from mvsboost.backends.cpu.atomics import take_number
 from mvsboost.backends.cpu.barrier import meet
 from mvsboost.backends.cpu.crew import begin, end
+from mvsboost.backends.cpu.few import (
+    add_few,
+    add_few_marked,
+    bin_marks,
+    bin_sums,
+    clear_bins,
+    clear_marks,
+    few_rows,
+    gather_few,
+    list_marked,
+)
 from mvsboost.backends.cpu.histogram import add_columns_inlined, add_rows_inlined
 from mvsboost.backends.cpu.machine import stack_array
 from mvsboost.backends.cpu.partition import split_apart
 from mvsboost.backends.cpu.split import (
+    ALL_BINS,
     LOWER,
     MIN_WEIGHT,
     N_LIMITS,
     UPPER,
     WEIGHT,
-    best_splits_inlined,
+    best_split_of,
+    bin_list,
     category_set_inlined,
     leaf_value,
     smallest_gain,
@@ -55,7 +68,7 @@ from mvsboost.backends.cpu.unusual import NO_LISTS, SPREAD, add_lists_inlined
 from mvsboost.dtypes import BIN, ROW, TABLE
 from mvsboost.jit import inlined, kernel
 
-_pair_of_flags = stack_array(np.bool_, 2)
+_flag, _pair_of_flags = stack_array(np.bool_, 1), stack_array(np.bool_, 2)
 _pair_of_limits = stack_array(np.float64, 2, N_LIMITS)
 _LOW = np.int64(0xFFFFFFFF)
 _ONE = np.int64(1)
@@ -107,7 +120,7 @@ class Source(NamedTuple):
     ids
         The row of `columns` that each row of the sample is; empty where they are the same.
     bins : (n_rows, n_features)
-        Bins of the sample's rows; empty where there are lists.
+        Bins of the sample's rows; of all rows where there are lists.
     by_row
         Whether the sample's rows are partitioned by `bins`, not by `columns`.
     lists
@@ -209,13 +222,23 @@ class Look(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """What bounds the tree; `last` is the number of the look that decides."""
+    """What bounds the tree.
+
+    Attributes
+    ----------
+    max_leaves, max_depth, best_first, min_gain
+    last
+        The number of the look that decides.
+    few
+        Drawn rows of a node up to which its children are searched without histograms.
+    """
 
     max_leaves: int
     max_depth: int
     best_first: bool
     last: int
     min_gain: float
+    few: int
 
 
 class Nodes(NamedTuple):
@@ -412,7 +435,9 @@ def _plan(nodes: Any, node: Any, look: Any) -> Any:
 
 
 @inlined
-def _take_split(nodes: Any, node: Any, looks: Any, which: Any, limits: Any, shape: Any) -> None:
+def _take_split(
+    nodes: Any, node: Any, looks: Any, source: Any, which: Any, limits: Any, shape: Any
+) -> None:
     """Note the best split found, if it gains enough."""
     look, own = looks[shape.last], nodes.integers[node]
     rows, features, found = look.rows, look.features, look.found
@@ -427,21 +452,31 @@ def _take_split(nodes: Any, node: Any, looks: Any, which: Any, limits: Any, shap
     table, categorical = nodes.goes_left[node], features.categorical[j]
     own[FEATURE], own[THRESHOLD] = features.index[j], -1 if categorical else threshold
     nodes.reals[node, GAIN] = gain
+    of_few = bin_sums()
+    if own[SLOT] < 0:
+        gathered, bins = few_rows(), source.bins.reshape(-1)
+        n = gather_few(source, looks[0].rows, node, np.int64(0), gathered)
+        clear_bins(of_few, TABLE)
+        add_few(bins, gathered, np.int64(0), n, own[FEATURE], of_few.reshape(-1))
     for b in range(TABLE):
         table[b] = 1 if b <= threshold and not categorical else 0
     if categorical:
-        part = found.histograms[own[SLOT + shape.last], start:stop]
+        part = of_few[: stop - start]
+        if own[SLOT + shape.last] >= 0:
+            part = found.histograms[own[SLOT + shape.last], start:stop]
         category_set_inlined(part, total, rows.units, rows.bits, threshold, side, table)
     else:
         table[stop - start - 1] = side
     for number in range(shape.last + 1):
         one, first, second = looks[number], np.int64(0), np.int64(0)
-        histogram = one.found.histograms[own[SLOT + number]]
+        part, slot = of_few[: stop - start], own[SLOT + number]
         offset = start if number == 1 else one.features.offsets[features.position[j]]
+        if slot >= 0:
+            part = one.found.histograms[slot, offset : offset + stop - start]
         for b in range(stop - start):
             if table[b] == 1:
-                first += histogram[offset + b, 0]
-                second += histogram[offset + b, 1]
+                first += part[b, 0]
+                second += part[b, 1]
         own[LEFT_WORDS + 2 * number], own[LEFT_WORDS + 2 * number + 1] = first, second
 
 
@@ -608,77 +643,114 @@ def _share(offsets: Any, team: Any, thread: Any) -> Any:
 
 
 @inlined
+def _add_up(
+    team: Any, look: Any, nodes: Any, first: Any, own: Any, known: Any, number: Any, f: Any
+) -> None:
+    """Histogram of one feature of the smaller, or only, node: the sum of all threads' parts.
+
+    All rows follow the plan besides, by what the slot `known` has.
+    """
+    offsets, found, usual = look.features.offsets, look.found, look.features.usual[f]
+    sums = found.histograms[own[SLOT + number], offsets[f] : offsets[f + 1]].reshape(-1)
+    counted, at = np.int64(0), -_ONE
+    if number == 1:
+        counted, at = nodes.plan[f, 0], nodes.plan[f, 1]
+    for thread in range(team.n_threads if counted >= 0 else 0):
+        part = found.partial[thread, look.features.places[f] :].reshape(-1)
+        for b in range(sums.shape[0]):
+            sums[b] = part[b] + (sums[b] if thread > 0 else 0)
+    if at >= 0:
+        before = found.histograms[known, at:].reshape(-1)
+        for b in range(sums.shape[0]):
+            if counted < 0:
+                sums[b] = before[b]
+            elif counted == first:
+                before[b] -= sums[b]
+            else:
+                sums[b], before[b] = before[b] - sums[b], sums[b]
+    if usual >= 0:
+        first_word, second_word = own[WORDS + 2 * number], own[WORDS + 2 * number + 1]
+        for b in range(sums.shape[0] // 2):
+            first_word -= sums[2 * b]
+            second_word -= sums[2 * b + 1]
+        sums[2 * usual], sums[2 * usual + 1] = first_word, second_word
+
+
+@inlined
 def _search(
     team: Any,
     look: Any,
     nodes: Any,
+    source: Any,
     first: Any,
     n_searched: Any,
     small: Any,
     known: Any,
     go: Any,
+    few: Any,
     number: Any,
     limits: Any,
 ) -> None:
-    """Histograms of a node or of a pair, and best splits, for this thread's share of the features.
+    """Best splits of a node or of a pair, for this thread's share of the features.
 
-    The histogram of the smaller, or only, node is the sum of all threads' parts; all rows follow
-    the plan besides, by what the slot `known` has. The larger node has its parent's, and takes
-    the smaller's from it.
+    The larger of a pair has its parent's histogram, and takes the smaller's from it. A pair of
+    few rows has one small histogram, which is used for every feature in turn.
     """
-    offsets, found, usual = look.features.offsets, look.found, look.features.usual
+    offsets, found = look.features.offsets, look.found
     start, stop = _share(offsets, team, team.thread), _share(offsets, team, team.thread + 1)
     own = nodes.integers[first + small]
+    gathered, of_few, listed, marks = few_rows(), bin_sums(), bin_list(), bin_marks()
+    flat_bins, flat_sums = source.bins.reshape(-1), of_few.reshape(-1)
+    n_first = n_both = np.int64(0)
+    if few[0]:
+        clear_bins(of_few, TABLE)
+        clear_marks(marks)
+        for which in range(2):
+            n_first = n_both
+            n_both = gather_few(source, look.rows, first + which, n_both, gathered)
     for f in range(start, stop):
-        sums = found.histograms[own[SLOT + number], offsets[f] : offsets[f + 1]].reshape(-1)
-        counted, at = np.int64(0), -_ONE
-        if number == 1:
-            counted, at = nodes.plan[f, 0], nodes.plan[f, 1]
-        for thread in range(team.n_threads if counted >= 0 else 0):
-            part = found.partial[thread, look.features.places[f] :].reshape(-1)
-            for b in range(sums.shape[0]):
-                sums[b] = part[b] + (sums[b] if thread > 0 else 0)
-        if at >= 0:
-            before = found.histograms[known, at:].reshape(-1)
-            for b in range(sums.shape[0]):
-                if counted < 0:
-                    sums[b] = before[b]
-                elif counted == first:
-                    before[b] -= sums[b]
-                else:
-                    sums[b], before[b] = before[b] - sums[b], sums[b]
-        if usual[f] >= 0:
-            first_word, second_word = own[WORDS + 2 * number], own[WORDS + 2 * number + 1]
-            for b in range(sums.shape[0] // 2):
-                first_word -= sums[2 * b]
-                second_word -= sums[2 * b + 1]
-            sums[2 * usual[f]], sums[2 * usual[f] + 1] = first_word, second_word
+        size = offsets[f + 1] - offsets[f]
+        if not few[0]:
+            _add_up(team, look, nodes, first, own, known, number, f)
         for step in range(n_searched):
             which = small if step == 0 else _ONE - small
             if not go[which]:
                 continue  # nobody asks for the histogram of a larger leaf
             node = nodes.integers[first + which]
-            histogram = found.histograms[node[SLOT + number]]
-            if step == 1:
-                rest = histogram[offsets[f] : offsets[f + 1]].reshape(-1)
-                for b in range(rest.shape[0]):
-                    rest[b] -= sums[b]
+            histogram, n_listed = of_few[:size], ALL_BINS
+            if few[0]:
+                a, b = (np.int64(0), n_first) if which == 0 else (n_first, n_both)
+                feature = look.features.index[f]
+                if b - a < size:
+                    add_few_marked(flat_bins, gathered, a, b, feature, flat_sums, marks)
+                    n_listed = list_marked(marks, listed)
+                else:
+                    add_few(flat_bins, gathered, a, b, feature, flat_sums)
+            else:
+                histogram = found.histograms[node[SLOT + number], offsets[f] : offsets[f + 1]]
+                if step == 1:
+                    less = found.histograms[own[SLOT + number], offsets[f] : offsets[f + 1]]
+                    for i in range(size):
+                        histogram[i, 0] -= less[i, 0]
+                        histogram[i, 1] -= less[i, 1]
             _bound(limits, nodes, first + which)
-            best_splits_inlined(
+            best_split_of(
                 histogram,
-                offsets,
-                look.features.categorical,
-                look.features.monotone,
-                f,
-                f + 1,
+                listed,
+                n_listed,
+                look.features.categorical[f],
+                look.features.monotone[f],
                 node[WORDS + 2 * number : WORDS + 2 * number + 2],
                 look.rows.units,
                 look.rows.bits,
                 limits,
+                f,
                 found.gains[which],
                 found.thresholds[which],
                 found.sides[which],
             )
+            if few[0]:
+                clear_bins(of_few, size)
 
 
 @kernel
@@ -699,17 +771,17 @@ def grow(
     `both` holds the two looks, `all_limits` a row for each; see `Team` for the counters.
     """
     thread = begin(part, crew, n_threads)
-    team, few = refer_to(Team(thread, n_threads, counter, taken)), both[1].features
-    few = Features(
-        few.position[thread],
-        few.index[thread],
-        few.offsets[thread],
-        few.places[thread],
-        few.categorical[thread],
-        few.monotone[thread],
-        few.usual[thread],
+    team, chosen = refer_to(Team(thread, n_threads, counter, taken)), both[1].features
+    chosen = Features(
+        chosen.position[thread],
+        chosen.index[thread],
+        chosen.offsets[thread],
+        chosen.places[thread],
+        chosen.categorical[thread],
+        chosen.monotone[thread],
+        chosen.usual[thread],
     )
-    looks: Any = refer_to(both[0]), refer_to(Look(both[1].rows, few, both[1].found))
+    looks: Any = refer_to(both[0]), refer_to(Look(both[1].rows, chosen, both[1].found))
     nodes = Nodes(
         all_nodes.integers[thread],
         all_nodes.reals[thread],
@@ -736,13 +808,17 @@ def grow(
     # nodes under search: the root, a pair of which `small` has fewer rows, or one at its turn
     first, n_searched, small = np.int64(0), np.int64(1), np.int64(0)
     known = own_slot = parted = -_ONE
+    # whether a pair has so few rows that it needs no histograms; in memory, since LLVM would
+    # compile the search twice, once for each case, if it could know that nothing changes it
+    few = _flag()
+    few[0] = False
     go = _pair_of_flags()
     go[0], go[1] = True, False
     while True:
         number = np.int64(-1)
         if go[0] or go[1]:
             number = np.int64(0)
-            if n_searched == 2:
+            if n_searched == 2 and not few[0]:
                 _take_slot(nodes, first + small, 0)
         elif parted < 0:
             for which in range(n_searched):
@@ -769,17 +845,21 @@ def grow(
                 # the larger child takes over its parent's histogram
                 left, right = nodes.integers[first], nodes.integers[first + 1]
                 small = _ONE if _count(left, sample, 0) > _count(right, sample, 0) else np.int64(0)
-                nodes.integers[first + 1 - small, SLOT] = nodes.integers[node, SLOT]
+                few[0] = _count(nodes.integers[node], sample, 0) <= shape.few
+                if few[0]:
+                    _free_slot(nodes, nodes.integers[node, SLOT], 0)
+                else:
+                    nodes.integers[first + 1 - small, SLOT] = nodes.integers[node, SLOT]
                 # nobody asks which leaf a row of the sample is in
                 parted = node if go[0] or go[1] or last == 1 else -_ONE
                 continue
             number, first, n_searched, small = _ONE, node, _ONE, np.int64(0)
-            go[0] = True
+            go[0], few[0] = True, False
             _turn_to(decider, sample, nodes.proposed[node])
             own_slot = nodes.integers[node, SLOT + 1]
             known = _plan(nodes, node, decider)
         look = looks[max(number, 0)]
-        if number >= 0:
+        if number >= 0 and not few[0]:
             mine = look.found.partial[team.thread]
             for b in range(look.features.places[look.features.index.shape[0]]):
                 mine[b, 0] = mine[b, 1] = 0
@@ -790,7 +870,7 @@ def grow(
             if parted >= 0:
                 for one in range(last + 1):
                     _partition(nodes, parted, source, looks[one], one, lane)
-            if number >= 0:
+            if number >= 0 and not few[0]:
                 _collect(source, look, nodes, first + small, team.thread, number, lane)
             lane = _take_lane(team, visit, n_lanes)
         meeting += 1
@@ -799,15 +879,30 @@ def grow(
         visit += 1
         parted = -_ONE
         if number >= 0:
-            of_look = limits[number]
-            _search(team, look, nodes, first, n_searched, small, known, go, number, of_look)
+            _search(
+                team,
+                look,
+                nodes,
+                source,
+                first,
+                n_searched,
+                small,
+                known,
+                go,
+                few,
+                number,
+                limits[number],
+            )
             meeting += 1
             meet(team.counter, team.n_threads, meeting)
             for which in range(n_searched):
                 if go[which] and number < last:
                     _propose(nodes, first + which, sample.found.gains[which])
                 elif go[which]:
-                    _take_split(nodes, first + which, looks, which, limits[last], shape)
+                    _take_split(nodes, first + which, looks, source, which, limits[last], shape)
+            if number == last and nodes.integers[first, SLOT] < 0 and team.n_threads > 1:
+                meeting += 1  # rows were read, and may move now
+                meet(team.counter, team.n_threads, meeting)
             _free_slot(nodes, own_slot, 1)
             known = own_slot = -_ONE
             go[0] = go[1] = False

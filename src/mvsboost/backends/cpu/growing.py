@@ -12,6 +12,7 @@ from mvsboost.backends.cpu import grow
 from mvsboost.backends.cpu.apply import number_dtype
 from mvsboost.backends.cpu.arena import Arena
 from mvsboost.backends.cpu.atomics import CACHE_LINE
+from mvsboost.backends.cpu.few import MOST_ROWS
 from mvsboost.backends.cpu.threads import Threads
 from mvsboost.backends.cpu.unusual import SPREAD, Unusual, spread_out
 from mvsboost.backends.protocol import GrownNodes, TreeRequest, feature_offsets
@@ -68,7 +69,7 @@ class TreeGrower:
         self._unusual = unusual
         self._threads = threads
         self._arena = arena
-        self._kept: _Kept | None = None
+        self._room: _Room | None = None
 
     def grow(
         self, request: TreeRequest, sample: Members, everything: Members | None, source: grow.Source
@@ -85,7 +86,8 @@ class TreeGrower:
         n_threads, look = self._threads.worth(work), min(request.second_look, n_features) * last
         several = n_threads > 1 and len(sample.words) >= n_threads * WORTH_LANES
         n_lanes = n_threads * (grow.LANES if several else 1)
-        kept = self._prepare(request, leaves, look, n_threads)
+        room = self._prepare(n_features, leaves, look, n_threads)
+        features = _features(request, self._n_bins, self._unusual)
         counter, taken = np.zeros(1, np.int64), np.zeros((2, n_threads, CACHE_LINE), np.int64)
         ranges = self._arena.take("ranges", (last + 1, n_lanes, 2 * leaves - 1, 4), np.int64)
         shape = grow.Shape(
@@ -94,68 +96,65 @@ class TreeGrower:
             request.max_leaves is not None,
             last,
             request.min_gain,
+            _few_rows(features),
         )
         decider = of_sample = sample.rows(request.sample, ranges[0])
         if everything is not None and request.everything is not None:
             decider = everything.rows(request.everything, ranges[1])
         both = (
-            grow.Look(of_sample, kept.features, kept.found[0]),
-            grow.Look(decider, kept.chosen, kept.found[1]),
+            grow.Look(of_sample, features, room.found[0]),
+            grow.Look(decider, room.chosen, room.found[1]),
         )
         limits, whole = _limits(request), self._threads.whole
         n: int = whole(
-            n_threads, grow.grow, counter, taken, source, both, shape, limits, kept.nodes
+            n_threads, grow.grow, counter, taken, source, both, shape, limits, room.nodes
         )
         leaf = None
         if everything is not None:
             leaf = self._arena.take("leaf", (len(rows.words),), number_dtype(2 * leaves - 1))
-            whole(n_threads, grow.mark_leaves, decider, kept.nodes.integers[0], n, leaf)
-        return _as_result(kept.nodes, n, everything is not None), leaf
+            whole(n_threads, grow.mark_leaves, decider, room.nodes.integers[0], n, leaf)
+        return _as_result(room.nodes, n, everything is not None), leaf
 
-    def _prepare(self, request: TreeRequest, leaves: int, look: int, n_threads: int) -> _Kept:
-        """The features of the sample, and room for both looks."""
-        arrays = request.features, request.categorical, request.monotone
-        key = *(array.tobytes() for array in arrays), leaves, look, n_threads
-        if self._kept is None or self._kept.key != key:
-            features = _features(request, self._n_bins, self._unusual)
-            sizes, take = self._n_bins[request.features] + 1, self._arena.take
-            largest = np.sort(sizes)[::-1][:look]
-            spread = int(features.places[-1]), int(largest.sum()) + SPREAD * look
-            self._kept = _Kept(
+    def _prepare(self, n_features: int, leaves: int, look: int, n_threads: int) -> _Room:
+        """Room for both looks, whichever of the features a tree may use."""
+        key = n_features, leaves, look, n_threads
+        if self._room is None or self._room.key != key:
+            sizes = np.sort(self._n_bins + 1)[::-1]
+            every, few, take = int(sizes.sum()), int(sizes[:look].sum()), self._arena.take
+            spread = self._unusual.places[-1] if self._unusual else every + SPREAD * len(sizes)
+            self._room = _Room(
                 key,
-                features,
                 _no_features(n_threads, look),
                 grow.make_nodes(n_threads, leaves, look),
                 (
-                    _room(take, "sample", sizes, spread[0], leaves, n_threads),
-                    _room(take, "all", largest, spread[1], leaves + 1, n_threads),
+                    _found(take, "sample", n_features, every, int(spread), leaves, n_threads),
+                    _found(take, "all", look, few, few + SPREAD * look, leaves + 1, n_threads),
                 ),
             )
-        return self._kept
+        return self._room
 
 
-class _Kept(NamedTuple):
-    """What a tree has in common with the next: features, and room, much of it for each thread."""
+class _Room(NamedTuple):
+    """What trees are grown in, much of it for each thread."""
 
     key: Any
-    features: grow.Features
     chosen: grow.Features
     nodes: grow.Nodes
     found: tuple[grow.Found, grow.Found]
 
 
-def _room(
+def _found(
     take: Callable[..., NDArray[Any]],
     name: str,
-    sizes: NDArray[np.int64],
+    n: int,
+    entries: int,
     spread: int,
     slots: int,
     n_threads: int,
 ) -> grow.Found:
-    """Room for a look at features with so many entries each."""
-    n, bins = len(sizes), int(sizes.sum())
+    """Room for a look at n features with so many entries in all."""
     return grow.Found(
-        histograms=take(f"histograms {name}", (slots, bins, 2), PACKED),
+        histograms=take(f"histograms {name}", (slots, entries, 2), PACKED),
         partial=take(f"partial {name}", (n_threads, spread, 2), PACKED),
         gains=np.empty((2, n)),
         thresholds=np.empty((2, n), np.int64),
@@ -166,7 +165,7 @@ def _room(
 def _features(
     request: TreeRequest, n_bins: NDArray[np.int64], unusual: Unusual | None
 ) -> grow.Features:
-    """The sample looks at all features."""
+    """The sample looks at all features of the request."""
     index = request.features
     offsets = feature_offsets(n_bins, index)
     return grow.Features(
@@ -191,6 +190,14 @@ def _no_features(n_threads: int, n: int) -> grow.Features:
         monotone=np.empty((n_threads, n), np.int8),
         usual=np.full((n_threads, n), -1),
     )
+
+
+def _few_rows(features: grow.Features) -> int:
+    """Rows of two nodes that are searched faster one by one than by their histograms.
+
+    There are no more of them than a feature has bins, on the mean.
+    """
+    return min(MOST_ROWS, int(features.offsets[-1]) // len(features.index))
 
 
 def _limits(request: TreeRequest) -> NDArray[np.float64]:

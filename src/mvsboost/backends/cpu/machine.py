@@ -47,7 +47,8 @@ def _no_prefetch(array: Any, position: Any) -> None:
 
 
 def _plain_lowest_bit(word: Any) -> Any:
-    return np.uint32((int(word) & -int(word)).bit_length() - 1) if word else np.uint32(32)
+    lowest = int(word) & -int(word)
+    return type(word)(lowest.bit_length() - 1 if lowest else 8 * word.itemsize)
 
 
 @intrinsic
@@ -121,12 +122,12 @@ def _as_wide_as_can_be(_context: Any) -> Any:
 @intrinsic
 def _count_trailing_zeros(_context: Any, word: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        i32, zero_is_undefined = ir.IntType(32), ir.Constant(ir.IntType(1), 0)
-        kind = ir.FunctionType(i32, [i32, ir.IntType(1)])
-        function = builder.module.declare_intrinsic("llvm.cttz", [i32], kind)
+        integer, zero_is_undefined = arguments[0].type, ir.Constant(ir.IntType(1), 0)
+        kind = ir.FunctionType(integer, [integer, ir.IntType(1)])
+        function = builder.module.declare_intrinsic("llvm.cttz", [integer], kind)
         return builder.call(function, [arguments[0], zero_is_undefined])
 
-    return types.uint32(types.uint32), codegen
+    return word(word), codegen
 
 
 add_pair: Any = _add_pair if PLAIN else _add_vector
@@ -140,7 +141,8 @@ prefetch: Any = _no_prefetch if PLAIN else _prefetch
 
 
 lowest_bit: Any = _plain_lowest_bit if PLAIN else _count_trailing_zeros
-"""``lowest_bit(word)``: position of the lowest bit set in a uint32; 32 where there is none."""
+"""``lowest_bit(word)``: position of the lowest bit set in an unsigned integer; the number of its
+bits where there is none."""
 
 
 wide_vectors: Any = _any_width if PLAIN else _as_wide_as_can_be

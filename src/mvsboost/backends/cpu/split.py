@@ -18,7 +18,7 @@ import numpy as np
 from mvsboost.backends.cpu.machine import stack_array
 from mvsboost.dtypes import TABLE
 from mvsboost.fixedpoint import HALF
-from mvsboost.jit import inlined, twice
+from mvsboost.jit import inlined, kernel, twice
 
 CATEGORY_SUPPORT = 10.0
 """Drawn rows under which a category is not moved on its own, and drawn rows of average
@@ -48,6 +48,11 @@ N_LIMITS = 7
 
 _side_sums, _ranks_of_side = stack_array(np.int64, 2, 2, TABLE), stack_array(np.int64, TABLE)
 _category_order, _category_ratios = stack_array(np.int64, TABLE), stack_array(np.float64, TABLE)
+bin_list = stack_array(np.uint64, TABLE)
+"""Room for a list of bins."""
+
+ALL_BINS = np.int64(-1)
+"""The length of a list that stands for all bins."""
 
 
 @inlined
@@ -148,35 +153,136 @@ def _drawn_rows(words: Any, bits: Any) -> Any:
 
 @inlined
 def _sort_categories(
-    histogram: Any, n_bins: Any, total: Any, units: Any, bits: Any, order: Any
+    histogram: Any, listed: Any, n_listed: Any, total: Any, units: Any, bits: Any, order: Any
 ) -> Any:
     """Categories with support in order of gradient over smoothed hessian; returns how many."""
     ratio = _category_ratios()
-    count, n = (np.int64(1) << bits) - np.int64(1), 0
+    count, n, n_sorted = (np.int64(1) << bits) - np.int64(1), np.uint64(0), np.int64(0)
+    if n_listed == ALL_BINS:
+        for c in range(np.uint64(histogram.shape[0])):
+            order[n] = c
+            n += np.uint64(histogram[c, 0] & count >= CATEGORY_SUPPORT)
+    else:
+        for i in range(np.uint64(n_listed)):
+            order[n] = listed[i]
+            n += np.uint64(histogram[listed[i], 0] & count >= CATEGORY_SUPPORT)
     hessian = (total[1] >> HALF) * units[HESSIAN]
     smoothing = CATEGORY_SUPPORT * hessian / _drawn_rows(total, bits)
-    for c in range(n_bins + 1):
-        if histogram[c, 0] & count < CATEGORY_SUPPORT:
-            continue
+    for i in range(n):
+        c = order[i]
         gradient = (histogram[c, 0] >> bits) * units[GRADIENT]
         hessian = (histogram[c, 1] >> HALF) * units[HESSIAN]
-        value = gradient / max(hessian + smoothing, 1e-300)
-        j = n
+        value, j = gradient / max(hessian + smoothing, 1e-300), n_sorted
         while j > 0 and ratio[j - 1] > value:
             ratio[j], order[j] = ratio[j - 1], order[j - 1]
             j -= 1
         ratio[j], order[j] = value, c
-        n += 1
-    return n
+        n_sorted += 1
+    return n_sorted
 
 
-def _best_splits(
+@inlined
+def best_split_of(
+    part: Any,
+    listed: Any,
+    n_listed: Any,
+    categorical: Any,
+    monotone: Any,
+    total: Any,
+    units: Any,
+    bits: Any,
+    limits: Any,
+    f: Any,
+    gains: Any,
+    thresholds: Any,
+    sides: Any,
+) -> None:
+    """Best split of feature f, with the histogram `part`: gain, threshold t and side.
+
+    Numeric features send bins up to t to the left, and missing values too if the side is 1;
+    categorical ones t + 1 of the sorted categories, the last ones if the side is 1. Bins that
+    are not `listed` have no rows; the list ascends and begins with 0, or is `ALL_BINS` long.
+    """
+    sums, of_side, order = _side_sums(), _ranks_of_side(), _category_order()
+    # the smallest and largest weight on the left, in units
+    least = np.int64(np.ceil(min(limits[MIN_WEIGHT] / units[WEIGHT], _LARGE)))
+    most = (total[1] & _LOW) - least
+    n_bins = part.shape[0] - 1
+    missing0, missing1 = part[n_bins, 0], part[n_bins, 1]
+    n_sides = 2 if categorical or missing0 != 0 or missing1 != 0 else 1
+    n = n_bins - 2 + n_sides
+    if categorical:
+        n = _sort_categories(part, listed, n_listed, total, units, bits, order)
+    best, place, threshold, chosen = _NEVER, np.int64(0), np.int64(0), np.int64(0)
+    cuts = np.int64(0)
+    for side in range(n_sides):
+        mirrored = side == 1 and categorical
+        if mirrored and (
+            n == 0 or (sums[0, 0, n - 1] == total[0] and sums[0, 1, n - 1] == total[1])
+        ):
+            break  # nothing besides the sorted categories: the same sets, left and right
+        first, second = sums[side, 0], sums[side, 1]
+        p0 = p1 = low = np.int64(0)
+        if categorical:
+            for t in range(n):
+                c = order[n - 1 - t] if side == 1 else order[t]
+                p0 += part[c, 0]
+                p1 += part[c, 1]
+                first[t], second[t] = p0, p1
+            cuts = np.int64(n)
+        elif side == 0:
+            at = np.uint64(0)
+            if n_listed == ALL_BINS:
+                for t in range(np.uint64(n)):
+                    p0 += part[t, 0]
+                    p1 += part[t, 1]
+                    # a bin without rows is written over: a cut behind it is the one before it
+                    first[at], second[at], order[at] = p0, p1, t
+                    at += np.uint64(1) if part[t, 0] != 0 or t == 0 else np.uint64(0)
+            else:
+                while at < n_listed and listed[at] < n:
+                    p0 += part[listed[at], 0]
+                    p1 += part[listed[at], 1]
+                    first[at], second[at], order[at] = p0, p1, listed[at]
+                    at += np.uint64(1)
+            cuts = np.int64(at)
+        else:  # the same cuts, with missing values on the left
+            for i in range(cuts):
+                first[i] = sums[0, 0, i] + missing0
+                second[i] = sums[0, 1, i] + missing1
+        high = cuts
+        while low < high and second[low] & _LOW < least:
+            low += 1
+        while low < high and second[high - 1] & _LOW > most:
+            high -= 1
+        first, second, sign = first[low:high], second[low:high], np.float64(monotone)
+        _rank(first, second, total, units, bits, limits, sign, of_side)
+        largest, where = best, np.int64(0)
+        for i in range(first.shape[0]):
+            largest = max(largest, of_side[i])
+        if largest > best:
+            while of_side[where] != largest:
+                where += 1
+            best, place, chosen = largest, low + where, np.int64(side)
+            threshold = place if categorical else order[place]
+    gains[f] = -np.inf
+    if best > _NEVER:
+        first_word, second_word = sums[chosen, 0, place], sums[chosen, 1, place]
+        gains[f], _ = _gain(first_word, second_word, total, units, bits, limits)
+        if n_sides == 1:  # a missing value not seen here follows the larger side
+            chosen = np.int64(2 * (second_word & _LOW) >= (total[1] & _LOW))
+    if categorical:
+        weight = (total[1] & _LOW) * units[WEIGHT] / _drawn_rows(total, bits)
+        gains[f] -= n * (CATEGORY_NOISE * limits[DISPERSION] * weight)
+    thresholds[f], sides[f] = threshold, chosen
+
+
+@kernel
+def best_splits(
     histogram: Any,
     offsets: Any,
     categorical: Any,
     monotone: Any,
-    start: Any,
-    stop: Any,
     total: Any,
     units: Any,
     bits: Any,
@@ -185,89 +291,32 @@ def _best_splits(
     thresholds: Any,
     sides: Any,
 ) -> None:
-    """Best split of each of the features start..stop: gain, threshold t and side.
-
-    Numeric features send bins up to t to the left, and missing values too if the side is 1;
-    categorical ones t + 1 of the sorted categories, the last ones if the side is 1.
-    """
-    sums, of_side, order = _side_sums(), _ranks_of_side(), _category_order()
-    # the smallest and largest weight on the left, in units
-    least = np.int64(np.ceil(min(limits[MIN_WEIGHT] / units[WEIGHT], _LARGE)))
-    most = (total[1] & _LOW) - least
-    weight = (total[1] & _LOW) * units[WEIGHT] / _drawn_rows(total, bits)
-    by_chance = CATEGORY_NOISE * limits[DISPERSION] * weight
-    for f in range(start, stop):
-        part = histogram[offsets[f] : offsets[f + 1]]
-        n_bins = part.shape[0] - 1
-        missing0, missing1 = part[n_bins, 0], part[n_bins, 1]
-        n_sides = 2 if categorical[f] or missing0 != 0 or missing1 != 0 else 1
-        n = n_bins - 2 + n_sides
-        if categorical[f]:
-            n = _sort_categories(part, n_bins, total, units, bits, order)
-        best, place, threshold, chosen = _NEVER, np.int64(0), np.int64(0), np.int64(0)
-        cuts = np.int64(0)
-        for side in range(n_sides):
-            mirrored = side == 1 and categorical[f]
-            if mirrored and (
-                n == 0 or (sums[0, 0, n - 1] == total[0] and sums[0, 1, n - 1] == total[1])
-            ):
-                break  # nothing besides the sorted categories: the same sets, left and right
-            first, second = sums[side, 0], sums[side, 1]
-            p0 = p1 = low = np.int64(0)
-            if categorical[f]:
-                for t in range(n):
-                    c = order[n - 1 - t] if side == 1 else order[t]
-                    p0 += part[c, 0]
-                    p1 += part[c, 1]
-                    first[t], second[t] = p0, p1
-                cuts = np.int64(n)
-            elif side == 0:
-                for t in range(n):
-                    p0 += part[t, 0]
-                    p1 += part[t, 1]
-                    # a bin without rows is written over: a cut behind it is the one before it
-                    first[cuts], second[cuts], order[cuts] = p0, p1, t
-                    cuts += np.int64(1) if part[t, 0] != 0 or t == 0 else np.int64(0)
-            else:  # the same cuts, with missing values on the left
-                for i in range(cuts):
-                    first[i] = sums[0, 0, i] + missing0
-                    second[i] = sums[0, 1, i] + missing1
-            high = cuts
-            while low < high and second[low] & _LOW < least:
-                low += 1
-            while low < high and second[high - 1] & _LOW > most:
-                high -= 1
-            first, second, sign = first[low:high], second[low:high], np.float64(monotone[f])
-            _rank(first, second, total, units, bits, limits, sign, of_side)
-            largest, where = best, np.int64(0)
-            for i in range(first.shape[0]):
-                largest = max(largest, of_side[i])
-            if largest > best:
-                while of_side[where] != largest:
-                    where += 1
-                best, place, chosen = largest, low + where, np.int64(side)
-                threshold = place if categorical[f] else order[place]
-        gains[f] = -np.inf
-        if best > _NEVER:
-            first_word, second_word = sums[chosen, 0, place], sums[chosen, 1, place]
-            gains[f], _ = _gain(first_word, second_word, total, units, bits, limits)
-            if n_sides == 1:  # a missing value not seen here follows the larger side
-                chosen = np.int64(2 * (second_word & _LOW) >= (total[1] & _LOW))
-        if categorical[f]:
-            gains[f] -= n * by_chance
-        thresholds[f], sides[f] = threshold, chosen
-
-
-best_splits, best_splits_inlined = twice(_best_splits)
+    """Best split of each feature of a histogram; see `best_split_of`."""
+    listed = bin_list()
+    for f in range(categorical.shape[0]):
+        best_split_of(
+            histogram[offsets[f] : offsets[f + 1]],
+            listed,
+            ALL_BINS,
+            categorical[f],
+            monotone[f],
+            total,
+            units,
+            bits,
+            limits,
+            f,
+            gains,
+            thresholds,
+            sides,
+        )
 
 
 def _category_set(
     histogram: Any, total: Any, units: Any, bits: Any, threshold: int, from_end: int, table: Any
 ) -> None:
     """Mark the bins of the left set that `best_splits` chose for a categorical feature."""
-    n_bins = histogram.shape[0] - 1
-    order = _category_order()
-    n = _sort_categories(histogram, n_bins, total, units, bits, order)
+    listed, order = bin_list(), _category_order()
+    n = _sort_categories(histogram, listed, ALL_BINS, total, units, bits, order)
     for t in range(threshold + 1):
         c = order[n - 1 - t] if from_end == 1 else order[t]
         table[c] = 1
