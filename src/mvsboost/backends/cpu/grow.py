@@ -729,10 +729,10 @@ def _search(
             else:
                 histogram = found.histograms[node[SLOT + number], offsets[f] : offsets[f + 1]]
                 if step == 1:
-                    less = found.histograms[own[SLOT + number], offsets[f] : offsets[f + 1]]
-                    for i in range(size):
-                        histogram[i, 0] -= less[i, 0]
-                        histogram[i, 1] -= less[i, 1]
+                    rest = histogram.reshape(-1)
+                    less = found.histograms[own[SLOT + number], offsets[f] :].reshape(-1)
+                    for i in range(2 * size):
+                        rest[i] -= less[i]
             _bound(limits, nodes, first + which)
             best_split_of(
                 histogram,
