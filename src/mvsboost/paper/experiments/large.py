@@ -17,7 +17,7 @@ from mvsboost.paper.experiments.learning_time import (
     races_run,
     time_table,
 )
-from mvsboost.paper.plan import METHODS, NO_SAMPLING, Cell, Experiment, Plan
+from mvsboost.paper.plan import NO_SAMPLING, Cell, Experiment, Plan
 from mvsboost.paper.sets import LARGE_SETS, SETS
 from mvsboost.paper.summaries import change_of, percent
 from mvsboost.report import Part, Table, Text
@@ -68,18 +68,22 @@ def _large(plan: Plan) -> Plan:
     return replace(plan, size=size, sets=sets)
 
 
+def _race(large: Plan, name: str) -> Cell | None:
+    return race_of(large, name, METHODS_TIMED, threads=available_cores())
+
+
 def _cells(plan: Plan) -> Iterator[Cell]:
     large = _large(plan)
     for name in large.sets:
         yield from fold_cells(large, name, METHODS_TIMED)
-        race = race_of(large, name, METHODS_TIMED, threads=available_cores())
+        race = _race(large, name)
         if race is not None:
             yield race
 
 
 def _parts(plan: Plan) -> list[Part]:
     large = _large(plan)
-    races = races_run(large, METHODS_TIMED, threads=available_cores())
+    races = races_run({name: _race(large, name) for name in large.sets}, large)
     if not races:
         return []
 
@@ -104,8 +108,8 @@ def _parts(plan: Plan) -> list[Part]:
 
 def _by_rate(plan: Plan, name: str) -> Table:
     rows = []
-    for key in METHODS_TIMED:
-        method, cells = METHODS[key], []
+    for method in METHODS_TIMED.values():
+        cells = []
         base = plan.errors(plan.on_folds(name, method, NO_SAMPLING))
         for rate in plan.size.rates:
             chosen = plan.chosen(name, method, rate)

@@ -6,14 +6,25 @@ where there is none, the rate of its least error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from mvsboost.paper.plan import METHODS, NO_SAMPLING, Cell, Experiment, Plan, Setting
+from mvsboost.paper.plan import (
+    METHODS,
+    NO_SAMPLING,
+    Cell,
+    Experiment,
+    Method,
+    Plan,
+    Setting,
+    Size,
+    setting,
+)
 from mvsboost.paper.sets import SETS
-from mvsboost.paper.summaries import change_at, percent
+from mvsboost.paper.summaries import change_at, change_of, percent
 from mvsboost.report import Part, Table, Text
 
 __all__ = [
@@ -29,17 +40,27 @@ __all__ = [
 PAPER_TIME = {"sgb": -20.7, "goss": -20.4, "mvs": -27.7}
 """Change of the learning time in the paper, in %, mean over its sets."""
 
-METHODS_TIMED = ("sgb", "goss", "mvs", "all leaves", "second look")
+_OTHERS = ("sgb", "goss")
+METHODS_TIMED = {key: METHODS[key] for key in (*_OTHERS, "mvs", "all leaves", "second look")}
 """Methods whose time is measured."""
 
-_OURS = ("mvs", "all leaves", "second look")
+
+def _leaves_and_lambda(rate: float, size: Size) -> list[Setting]:
+    lambdas = ("leaf", *size.lambdas)
+    return [setting({"name": "mvs", "rate": rate, "lam": lam}, "all") for lam in lambdas]
+
+
+_LEAVES_AND_LAMBDA = Method("MVS, leaves from all rows, λ tuned", _leaves_and_lambda)
+_METHODS = {**METHODS_TIMED, "leaves and lambda": _LEAVES_AND_LAMBDA}
+_LIGHTGBM = Method("LightGBM", lambda rate, size: [], "lightgbm", "counters")
 _ROUNDS = (1, 3, 5)
 _TEXT = (
     "Change of the time of boosting against no sampling at the smallest rate (in brackets, with "
     "the change of 1 − AUC on the test part) at which folds of the training part see no loss of "
     "quality; where they see one at every rate (marked with a circle), at the rate of the least. "
-    "The last line has the fastest MVS of each set, of those without loss on folds if there are "
-    "any. Fits of one thread, one at a time, in turn."
+    "Then the fastest MVS of each set, of those without loss on folds if there are any; and the "
+    "same against LightGBM without sampling, on counters, in time and in 1 − AUC. "
+    "Fits of one thread, one at a time, in turn."
 )
 
 
@@ -51,9 +72,8 @@ class Frugal(NamedTuple):
     without_loss: bool
 
 
-def smallest_rate(plan: Plan, name: str, key: str) -> Frugal | None:
+def smallest_rate(plan: Plan, name: str, method: Method) -> Frugal | None:
     """The rate at which a method takes least time without loss; None while it is unknown."""
-    method = METHODS[key]
     base = plan.mean_error(plan.on_folds(name, method, NO_SAMPLING))
     rates = sorted((*plan.size.rates, *plan.size.more_rates))
     found: list[tuple[float, Frugal]] = []
@@ -69,14 +89,14 @@ def smallest_rate(plan: Plan, name: str, key: str) -> Frugal | None:
     return min(found, key=lambda one: one[0])[1]
 
 
-def race_of(plan: Plan, name: str, keys: Sequence[str], **more: Any) -> Cell | None:
+def race_of(plan: Plan, name: str, methods: Mapping[str, Method], **more: Any) -> Cell | None:
     """The cell that times methods on a set; None while their rates are not known.
 
     `more` is what the fits have besides, the number of threads for instance.
     """
     contenders = {"none": {**plan.cell(name, NO_SAMPLING, 0), **more}}
-    for key in keys:
-        chosen = smallest_rate(plan, name, key)
+    for key, method in methods.items():
+        chosen = smallest_rate(plan, name, method)
         if chosen is None:
             return None
         contenders[key] = {**plan.cell(name, chosen.setting, 0), **more}
@@ -84,26 +104,31 @@ def race_of(plan: Plan, name: str, keys: Sequence[str], **more: Any) -> Cell | N
     return {"kind": "race", "alone": True, "contenders": contenders, "rounds": rounds}
 
 
-def races_run(plan: Plan, keys: Sequence[str], **more: Any) -> dict[str, dict[str, Any]]:
-    """Results of the races of a plan's sets, as far as they are known."""
-    races = {name: race_of(plan, name, keys, **more) for name in plan.sets}
+def races_run(races: Mapping[str, Cell | None], plan: Plan) -> dict[str, dict[str, Any]]:
+    """Results of races by set, as far as they are known."""
     results = {name: plan.store.get(race) for name, race in races.items() if race is not None}
     return {name: result for name, result in results.items() if result is not None}
 
 
-def fold_cells(plan: Plan, name: str, keys: Sequence[str]) -> Iterator[Cell]:
+def fold_cells(plan: Plan, name: str, methods: Mapping[str, Method]) -> Iterator[Cell]:
     """What the smallest rates are found by."""
-    for key in keys:
-        method = METHODS[key]
-        for setting in (NO_SAMPLING, *plan.settings(method)):
-            yield from plan.on_folds(name, method, setting)
+    for method in methods.values():
+        for one in (NO_SAMPLING, *plan.settings(method)):
+            yield from plan.on_folds(name, method, one)
+
+
+Races = Mapping[str, Mapping[str, Any]]
+"""Results of races by set."""
+
+Changes = Callable[[str, str], float | None]
+"""From a set and a method to the change of the error on the test part, if it is known."""
 
 
 def time_table(
     plan: Plan,
-    races: Mapping[str, Mapping[str, Any]],
-    keys: Sequence[str],
-    change: Callable[[str, str], float | None],
+    races: Races,
+    methods: Mapping[str, Method],
+    change: Changes,
     paper: Mapping[str, float],
 ) -> Table:
     """Changes of the time by method and set.
@@ -112,73 +137,106 @@ def time_table(
     ----------
     plan : Plan
     races : mapping from set to the result of its race
-    keys : sequence of str
-        Methods.
+    methods : mapping of str to Method
     change : callable
-        From a set and a method to the change of the error on the test part, if it is known.
     paper : mapping from method to float
         The paper's means.
     """
-
-    def row(title: str, keys: Mapping[str, str]) -> list[str]:
-        changes, cells = [], []
-        for name, key in keys.items():
-            seconds, chosen = races[name]["seconds"], smallest_rate(plan, name, key)
-            assert chosen is not None
-            changes.append(100.0 * (seconds[key] / seconds["none"] - 1.0))
-            at = f"{chosen.rate:g}" + ("" if chosen.without_loss else "°")
-            error = change(name, key)
-            where = at if error is None else f"{at}, {percent(error)}"
-            cells.append(f"{changes[-1]:+.1f}% ({where})")
-        return [title, *cells, f"{np.mean(changes):+.1f}%"]
-
     rows = []
-    for key in keys:
-        rows.append(row(METHODS[key].title, dict.fromkeys(races, key)))
+    for key, method in methods.items():
+        keys = dict.fromkeys(races, key)
+        rows.append(_row(plan, races, methods, method.title, keys, "none", change))
         if key in paper:
             blanks = [""] * len(races)
-            rows.append([f"{METHODS[key].title}, paper", *blanks, f"{paper[key]:+.1f}%"])
-    fastest = {name: _fastest(plan, name, race["seconds"]) for name, race in races.items()}
-    rows.append(row("MVS, the fastest of these", fastest))
+            rows.append([f"{method.title}, paper", *blanks, f"{paper[key]:+.1f}%"])
+    fastest = _fastest(plan, races, methods)
+    rows.append(_row(plan, races, methods, "MVS, the fastest of these", fastest, "none", change))
     return Table(["", *(SETS[name].title for name in races), "mean"], rows)
 
 
-def _fastest(plan: Plan, name: str, seconds: Mapping[str, float]) -> str:
-    """The MVS of least time, of those without loss on folds if there are any."""
-
-    def rank(key: str) -> tuple[bool, float]:
-        chosen = smallest_rate(plan, name, key)
+def _row(
+    plan: Plan,
+    races: Races,
+    methods: Mapping[str, Method],
+    title: str,
+    keys: Mapping[str, str],
+    base: str,
+    change: Changes,
+) -> list[str]:
+    """Changes against the contender `base`, of a method for each set."""
+    changes, cells = [], []
+    for name, key in keys.items():
+        seconds, chosen = races[name]["seconds"], smallest_rate(plan, name, methods[key])
         assert chosen is not None
-        return not chosen.without_loss, seconds[key]
+        changes.append(100.0 * (seconds[key] / seconds[base] - 1.0))
+        at = f"{chosen.rate:g}" + ("" if chosen.without_loss else "°")
+        error = change(name, key)
+        where = at if error is None else f"{at}, {percent(error)}"
+        cells.append(f"{changes[-1]:+.1f}% ({where})")
+    return [title, *cells, f"{np.mean(changes):+.1f}%"]
 
-    return min(_OURS, key=rank)
+
+def _fastest(plan: Plan, races: Races, methods: Mapping[str, Method]) -> dict[str, str]:
+    """The MVS of least time on each set, of those without loss on folds if there are any."""
+
+    def rank(name: str, key: str) -> tuple[bool, float]:
+        chosen = smallest_rate(plan, name, methods[key])
+        assert chosen is not None
+        return not chosen.without_loss, races[name]["seconds"][key]
+
+    ours = [key for key in methods if key not in _OTHERS]
+    return {name: min(ours, key=lambda key: rank(name, key)) for name in races}
+
+
+# --- this experiment ----------------------------------------------------------------------------
+
+
+def _race(plan: Plan, name: str) -> Cell | None:
+    race = race_of(plan, name, _METHODS)
+    if race is not None:
+        engine, view = _LIGHTGBM.engine, _LIGHTGBM.view
+        race["contenders"][engine] = plan.cell(name, NO_SAMPLING, 0, engine=engine, view=view)
+    return race
 
 
 def _cells(plan: Plan) -> Iterator[Cell]:
     for name in plan.sets:
         yield from plan.judged(name, METHODS["mvs"], NO_SAMPLING)
-        yield from fold_cells(plan, name, METHODS_TIMED)
-        for key in METHODS_TIMED:
-            chosen = smallest_rate(plan, name, key)
+        yield from plan.judged(name, _LIGHTGBM, NO_SAMPLING)
+        yield from fold_cells(plan, name, _METHODS)
+        for method in _METHODS.values():
+            chosen = smallest_rate(plan, name, method)
             if chosen is not None:
-                yield from plan.judged(name, METHODS[key], chosen.setting)
-        race = race_of(plan, name, METHODS_TIMED)
+                yield from plan.judged(name, method, chosen.setting)
+        race = _race(plan, name)
         if race is not None:
             yield race
 
 
 def _parts(plan: Plan) -> list[Part]:
-    races = races_run(plan, METHODS_TIMED)
+    races = races_run({name: _race(plan, name) for name in plan.sets}, plan)
     if not races:
         return []
 
-    def change(name: str, key: str) -> float | None:
-        chosen = smallest_rate(plan, name, key)
+    def chosen_setting(name: str, key: str) -> Setting:
+        chosen = smallest_rate(plan, name, _METHODS[key])
         assert chosen is not None
-        found = change_at(plan, name, METHODS[key], chosen.setting)
+        return chosen.setting
+
+    def change(name: str, key: str) -> float | None:
+        found = change_at(plan, name, _METHODS[key], chosen_setting(name, key))
         return None if found is None else found.mean
 
-    return [Text(_TEXT), time_table(plan, races, METHODS_TIMED, change, PAPER_TIME)]
+    def change_to_lightgbm(name: str, key: str) -> float | None:
+        theirs = plan.errors(plan.judged(name, _LIGHTGBM, NO_SAMPLING))
+        ours = plan.errors(plan.judged(name, _METHODS[key], chosen_setting(name, key)))
+        return None if theirs is None or ours is None else change_of(ours, theirs).mean
+
+    table = time_table(plan, races, _METHODS, change, PAPER_TIME)
+    fastest, title = _fastest(plan, races, _METHODS), "The same against LightGBM"
+    against = _LIGHTGBM.engine, change_to_lightgbm
+    last = _row(plan, races, _METHODS, title, fastest, *against)
+    return [Text(_TEXT), replace(table, rows=[*table.rows, last])]
 
 
 LEARNING_TIME = Experiment("Learning time without loss of quality", _cells, _parts)
