@@ -50,7 +50,8 @@ def clear_marks(marks: Any) -> None:
 @inlined
 def gather_few(source: Any, rows: Any, node: Any, n: Any, few: Any) -> Any:
     """Write a node's rows behind the first n of `few`; returns how many there are then."""
-    width, by_id = source.bins.shape[1], source.lists.starts.shape[0] * source.ids.shape[0] > 0
+    width, listed = source.bins.shape[1], source.lists.starts.shape[0] > 0
+    by_id = listed and source.ids.shape[0] > 0
     for lane in range(rows.ranges.shape[0]):
         ranges = rows.ranges[lane]
         order = rows.order if ranges[node, 3] == 0 else rows.scratch

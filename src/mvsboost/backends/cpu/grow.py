@@ -16,6 +16,9 @@ children
    features, takes the sum from the parent's, and searches both for splits;
 3. they meet again, and everybody knows the best split of every feature.
 
+Of a pair with few rows nothing is added up in the first step, and in the second each thread goes
+through all its rows for its share of the features (`few`).
+
 A second look goes through the same steps with all rows of one node and the few features
 that the sample proposed for it, once its turn to be split has come. Many of them were
 proposed for its parent too; there the rows of the smaller of the two children are counted,
