@@ -91,13 +91,18 @@ def test_where_all_is_compiled_nothing_happens(
 
 @pytest.mark.parametrize("program", ["import time; time.sleep(600)", "raise SystemExit(1)"])
 def test_a_helper_that_hangs_or_fails_is_not_waited_for(
-    parts: list[str], monkeypatch: pytest.MonkeyPatch, program: str
+    parts: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    program: str,
 ) -> None:
+    caplog.set_level("DEBUG", logger="mvsboost")
     helper = subprocess.Popen([sys.executable, "-c", program])
     monkeypatch.setattr(ahead, "_start_helper", lambda: helper)
     ahead.prepare_kernels(2)
     assert parts == ["announced", "growing"]
-    assert helper.returncode is not None
+    assert helper.returncode != 0
+    assert f"ended with status {helper.returncode}" in caplog.text
 
 
 def test_an_interrupt_ends_the_helper(parts: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

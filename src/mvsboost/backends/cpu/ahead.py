@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from mvsboost.backends.cpu.arena import Arena
 from mvsboost.backends.cpu.backend import CPUBackend
-from mvsboost.backends.cpu.compilation import announce_compilation, needs_compilation
+from mvsboost.backends.cpu.compilation import announce_compilation, logger, needs_compilation
 from mvsboost.backends.cpu.crew import CALLER, make_crew, serve, stir
 from mvsboost.backends.cpu.grow import Source
 from mvsboost.backends.cpu.growing import Members, TreeGrower
@@ -70,7 +70,8 @@ def prepare_kernels(n_threads: int) -> None:
         pass
     finally:
         helper.kill()
-        helper.wait()
+        if status := helper.wait():
+            logger.debug("the process that helps to compile ended with status %d", status)
 
 
 def _start_helper() -> subprocess.Popen[bytes] | None:
