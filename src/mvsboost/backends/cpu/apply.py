@@ -130,11 +130,8 @@ class LeafFinder:
 def make_tests(splits: Splits) -> Tests:
     """Tests of the first splits of a tree."""
     n_leaves = (min(len(splits.feature), _MASKED_NODES) + 1) // 2
-    n_planes, n_words, n_sets = (
-        (n_leaves + 7) // 8,
-        (n_leaves + 31) // 32,
-        len(splits.category_sets),
-    )
+    n_planes, n_words = (n_leaves + 7) // 8, (n_leaves + 31) // 32
+    n_sets = len(splits.category_sets)
     room = Tests(
         rows=np.empty(((n_leaves - 1) * n_planes, N_COLUMNS), np.int64),
         looked_up=np.empty(n_sets, np.int64),
