@@ -8,7 +8,7 @@ import pytest
 from mvsboost.errors import ParameterError
 from mvsboost.objectives import Logistic
 from mvsboost.paper.draws import SampledLogistic, SystematicMVS, mvs_probabilities, mvs_weights
-from mvsboost.paper.engines import fit_and_judge
+from mvsboost.paper.engines import ENGINES, fit_and_judge
 from mvsboost.paper.hosts import OWN
 from mvsboost.paper.levels import boost_by_levels
 from mvsboost.paper.plan import setting
@@ -151,6 +151,21 @@ def test_a_race_times_everybody_and_stopping_ends_early():
     assert min(result["seconds"].values()) > 0
     stopped = fit_and_judge(_cell(trees=4000, patience=3, learning_rate=0.5, fold=0, folds=5))
     assert stopped["error"] < 0.35
+
+
+@pytest.mark.large
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("engine", ENGINES)
+def test_errors_on_the_way_are_those_of_fewer_trees(engine):
+    if engine != "mvsboost":
+        pytest.importorskip(engine)
+    without = setting({"name": "none"}, "all")
+    how = {"engine": engine, "view": "counters", "trees": 12, **without}
+    result = fit_and_judge(_cell(course=4, **how))
+    fewer = [fit_and_judge(_cell(**{**how, "trees": n}))["error"] for n in (3, 6, 9, 12)]
+    assert result["errors"] == pytest.approx(fewer)
+    assert result["errors"][-1] == result["error"]
+    assert len(set(fewer)) > 1
 
 
 @pytest.mark.large

@@ -19,6 +19,7 @@ SMALL = {
     "goss": 0.12,
     "mvs": lambda cell: 0.1 + 0.005 * (cell["sampler"]["rate"] < 0.3 and cell["trees"] < 1000),
 }
+SECONDS = {"none": 1.0, "lightgbm": 1.6, "no sampling": 1.0, "LightGBM": 2.0}
 
 
 def _error(cell) -> float:
@@ -33,16 +34,20 @@ def _result(cell):
     if kind == "race":
         names = list(cell["contenders"])
         errors = {name: _error(one) for name, one in cell["contenders"].items()}
-        return {
-            "seconds": {name: {"none": 1.0, "lightgbm": 1.6}.get(name, 0.4) for name in names},
-            "errors": errors,
-        }
+        return {"seconds": {name: SECONDS.get(name, 0.4) for name in names}, "errors": errors}
     if kind == "theory":
         of_one = {"measured": 0.2, "predicted": 0.25, "hits": 0.5, "exact": 0.25}
         return dict.fromkeys(("SGB", "GOSS", "importance sampling", "MVS"), of_one)
     if kind == "levels":
         return {"error": 0.1 if cell["rate"] == 1.0 else 0.12 - 0.01 * cell["fresh"]}
-    return {"error": _error(cell), "log_loss": 0.3, "seconds": 1.0}
+    result = {"error": _error(cell), "log_loss": 0.3, "seconds": 1.0}
+    if "course" not in cell:
+        return result
+    points = cell["course"]
+    return {
+        **result,
+        "errors": [_error(cell) * (1 + 0.06 * k / points) for k in range(points)][::-1],
+    }
 
 
 @pytest.fixture
@@ -169,6 +174,49 @@ def test_learning_time_stands_beside_lightgbms(filled):
                 store.put(cell, {"error": 0.2})
     (table,) = _tables("time", plan)
     assert _row(table, "The same against LightGBM") == ["-75.0% (0.3, -50.00%)", "-75.0%"]
+
+
+def test_fewer_trees_are_as_many_as_reach_an_error_for_good(filled):
+    plan = filled("trees")
+    (table,) = _tables("trees", plan)
+    # a second look at 0.3 has 5% less error, the others have to grow all trees
+    assert (
+        _row(table, "MVS, to the error of no sampling")[0]
+        == "-60.0% (0.3, 26% of the trees, -5.00%)"
+    )
+    assert _row(table, "no sampling itself, few trees")[0] == "-60.0% (100% of the trees, +0.00%)"
+    assert _row(table, "MVS, to the error of no sampling, against few trees") == ["+0.0%"] * 2
+    assert _row(table, "MVS, to the error of LightGBM")[0].startswith("-80.0% (0.3, 26% of the")
+    looks = [
+        cell
+        for cell in EXPERIMENTS["trees"].cells(plan)
+        if "course" in cell and cell["second_look"] and cell["sampler"]["rate"] == 0.3
+    ]
+    with plan.store as store:  # good enough at the first point and at the third, not in between
+        for cell in looks:
+            store.put(cell, {**_result(cell), "errors": [0.09, 0.101, 0.099, 0.098]})
+        for cell in missing_cells(plan, ["trees"]):
+            store.put(cell, _result(cell))
+    (table,) = _tables("trees", plan)
+    assert "(0.3, 74% of the trees," in _row(table, "MVS, to the error of no sampling")[0]
+
+
+def test_an_error_that_nobody_reaches_is_marked(filled):
+    plan = filled("trees")
+    baselines = [
+        cell
+        for cell in EXPERIMENTS["trees"].cells(plan)
+        if "course" in cell and cell["sampler"]["name"] == "none" and cell["engine"] == "lightgbm"
+    ]
+    with plan.store as store:
+        for cell in baselines:
+            store.put(cell, {**_result(cell), "errors": [0.04, 0.03, 0.06, 0.05]})
+        for cell in missing_cells(plan, ["trees"]):
+            store.put(cell, _result(cell))
+    (table,) = _tables("trees", plan)
+    assert "(0.3°, 100% of the trees," in _row(table, "MVS, to the error of LightGBM")[0]
+    assert "(100% of the trees," in _row(table, "LightGBM itself, few trees")[0]
+    assert "(0.3, 26% of the trees," in _row(table, "MVS, to the error of no sampling")[0]
 
 
 def test_large_data_tell_error_and_time(filled):

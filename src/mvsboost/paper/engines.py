@@ -22,12 +22,21 @@ from mvsboost.errors import ParameterError
 from mvsboost.metrics import get_metric
 from mvsboost.objectives import Logistic
 from mvsboost.paper.draws import SampledLogistic, SystematicMVS
-from mvsboost.paper.hosts import HOSTS
+from mvsboost.paper.hosts import HOSTS, Fitted
 from mvsboost.paper.sets import Part, PreparedSet, counted, load_set, split_again
 from mvsboost.sampling import GOSS, MVS, SGB, NoSampling, Sampler
 from mvsboost.trees import TreeParams
 
-__all__ = ["ENGINES", "VIEWS", "Which", "binned", "fit_and_judge", "make_sampler", "seen"]
+__all__ = [
+    "ENGINES",
+    "VIEWS",
+    "Which",
+    "binned",
+    "fit_and_judge",
+    "make_sampler",
+    "seen",
+    "trees_on_the_way",
+]
 
 FOLD_SEED = 0
 VIEWS = ("native", "counters")
@@ -54,7 +63,7 @@ def make_sampler(settings: Mapping[str, Any]) -> Sampler:
     return _SAMPLERS[settings["name"]](**parameters)
 
 
-def fit_and_judge(cell: Mapping[str, Any], folder: Path | None = None) -> dict[str, float]:
+def fit_and_judge(cell: Mapping[str, Any], folder: Path | None = None) -> dict[str, Any]:
     """Errors on the judged rows, and the seconds that boosting took.
 
     Parameters
@@ -65,7 +74,8 @@ def fit_and_judge(cell: Mapping[str, Any], folder: Path | None = None) -> dict[s
         the number of the fold out of ``folds`` of the training part. If it has them,
         ``threads``; ``patience``, which ends training so many iterations after the judged
         rows' best loss; ``split``, the number of a new random split of the set in place of its
-        own; ``decider``, rate and λ of a sample that takes the place of all rows.
+        own; ``decider``, rate and λ of a sample that takes the place of all rows; ``course``, at
+        how many numbers of trees on the way, of equal distance, errors are wanted (``errors``).
     folder : Path, optional
         Where the data lie.
     """
@@ -76,16 +86,36 @@ def fit_and_judge(cell: Mapping[str, Any], folder: Path | None = None) -> dict[s
     X, X_judge, learn, judge = seen(cell, folder)
     y = judge.target
     if cell["engine"] == "mvsboost":
-        probability, seconds = _ours(cell, folder, X_judge, y)
+        predict, seconds = _ours(cell, folder, X_judge, y)
     elif cell["view"] == "counters":
-        probability, seconds = HOSTS[cell["engine"]](cell, X, learn.target, X_judge)
+        predict, seconds = HOSTS[cell["engine"]](cell, X, learn.target, X_judge)
     else:
         raise ParameterError("view", cell["view"], f"'counters' for {cell['engine']}")
-    return {
-        "error": 1.0 - float(roc_auc_score(y, probability)),
+
+    def error(probability: NDArray[np.float64]) -> float:
+        return 1.0 - float(roc_auc_score(y, probability))
+
+    probability = predict(0)
+    result = {
+        "error": error(probability),
         "log_loss": float(log_loss(y, np.clip(probability, 1e-12, 1.0 - 1e-12))),
         "seconds": seconds,
     }
+    if "course" not in cell:
+        return result
+    return {**result, "errors": [error(predict(trees)) for trees in trees_on_the_way(cell)]}
+
+
+def trees_on_the_way(cell: Mapping[str, Any]) -> list[int]:
+    """Numbers of trees at which a cell with a ``course`` is judged; the last is all.
+
+    Examples
+    --------
+    >>> trees_on_the_way({"trees": 30, "course": 4})
+    [8, 15, 22, 30]
+    """
+    points = cell["course"]
+    return [max(1, round(cell["trees"] * point / points)) for point in range(1, points + 1)]
 
 
 class Which(NamedTuple):
@@ -165,7 +195,7 @@ def binned(view: str, which: Which, folder: Path | None) -> Dataset:
 
 def _ours(
     cell: Mapping[str, Any], folder: Path | None, X_judge: Any, y_judge: NDArray[np.int64]
-) -> tuple[NDArray[np.float64], float]:
+) -> Fitted:
     data = binned(cell["view"], Which.of(cell), folder)
     tree, objective, judged = cell["tree"], _objective(cell), {}
     if "patience" in cell:
@@ -195,7 +225,15 @@ def _ours(
     start = time.perf_counter()
     model = train(data, config, eval_sets=judged, callbacks=stopping).model
     seconds = time.perf_counter() - start
-    return model.predict(X_judge, n_threads=config.n_threads), seconds
+    bins = model.bin(X_judge, n_threads=config.n_threads)
+
+    def predict(trees: int) -> NDArray[np.float64]:
+        wanted = min(trees, model.n_iterations) or None
+        scores = model.raw_scores(bins, wanted, config.n_threads)
+        probability: NDArray[np.float64] = objective.link.inverse(scores)[0]
+        return probability
+
+    return predict, seconds
 
 
 def _objective(cell: Mapping[str, Any]) -> Logistic:

@@ -6,7 +6,7 @@ Settings carry LightGBM's names, since the published ones do; the others' are tr
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from mvsboost.numerics import sigmoid
 from mvsboost.paper.draws import mvs_weights
 from mvsboost.random import Purpose, stream_key
 
-__all__ = ["DRAWN", "HOSTS", "OWN"]
+__all__ = ["DRAWN", "HOSTS", "OWN", "Fitted"]
 
 OWN = "own"
 """λ of a host's own MVS: what it takes by itself."""
@@ -27,10 +27,11 @@ DRAWN = "drawn"
 
 Floats = NDArray[np.float64]
 
+Fitted = tuple[Callable[[int], Floats], float]
+"""Probabilities of the judged rows by the first so many trees, 0 for all; and seconds."""
 
-def _lightgbm(
-    cell: Mapping[str, Any], X: Floats, y: NDArray[np.int64], X_judge: Floats
-) -> tuple[Floats, float]:
+
+def _lightgbm(cell: Mapping[str, Any], X: Floats, y: NDArray[np.int64], X_judge: Floats) -> Fitted:
     """LightGBM's trees, as in the paper; with its own bagging and GOSS, or with MVS."""
     import lightgbm as lgb
 
@@ -60,8 +61,13 @@ def _lightgbm(
     start = time.perf_counter()
     model = lgb.train(parameters, rows, cell["trees"])
     seconds = time.perf_counter() - start
-    raw = np.asarray(model.predict(X_judge, raw_score=True)) + start_score
-    return sigmoid(raw), seconds
+
+    def predict(trees: int) -> Floats:
+        raw = np.asarray(model.predict(X_judge, raw_score=True, num_iteration=trees))
+        probability: Floats = sigmoid(raw + start_score)
+        return probability
+
+    return predict, seconds
 
 
 def _own_sampling(sampler: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,9 +106,7 @@ class _SampledGradients:
         return g * weight, h * weight
 
 
-def _catboost(
-    cell: Mapping[str, Any], X: Floats, y: NDArray[np.int64], X_judge: Floats
-) -> tuple[Floats, float]:
+def _catboost(cell: Mapping[str, Any], X: Floats, y: NDArray[np.int64], X_judge: Floats) -> Fitted:
     """CatBoost with its own MVS, its trees grown by leaves like the others'."""
     from catboost import CatBoostClassifier, Pool
 
@@ -130,12 +134,10 @@ def _catboost(
     start = time.perf_counter()
     model.fit(rows)
     seconds = time.perf_counter() - start
-    return model.predict_proba(X_judge)[:, 1], seconds
+    return lambda trees: model.predict_proba(X_judge, ntree_end=trees)[:, 1], seconds
 
 
-def _xgboost(
-    cell: Mapping[str, Any], X: Floats, y: NDArray[np.int64], X_judge: Floats
-) -> tuple[Floats, float]:
+def _xgboost(cell: Mapping[str, Any], X: Floats, y: NDArray[np.int64], X_judge: Floats) -> Fitted:
     """XGBoost with its gradient-based sampling, which is MVS with λ = 0.1."""
     import xgboost as xgb
 
@@ -164,7 +166,12 @@ def _xgboost(
     start = time.perf_counter()
     model = xgb.train(parameters, rows, cell["trees"])
     seconds = time.perf_counter() - start
-    return model.predict(xgb.DMatrix(X_judge, nthread=1)).astype(np.float64), seconds
+    judged = xgb.DMatrix(X_judge, nthread=1)
+
+    def predict(trees: int) -> Floats:
+        return model.predict(judged, iteration_range=(0, trees)).astype(np.float64)
+
+    return predict, seconds
 
 
 def _own_mvs(sampler: Mapping[str, Any], host: str) -> Mapping[str, Any]:
@@ -174,4 +181,4 @@ def _own_mvs(sampler: Mapping[str, Any], host: str) -> Mapping[str, Any]:
 
 
 HOSTS = {"lightgbm": _lightgbm, "catboost": _catboost, "xgboost": _xgboost}
-"""From a cell, columns, targets and other columns to their probabilities, and seconds."""
+"""From a cell, columns, targets and other columns to what predicts these, and seconds."""

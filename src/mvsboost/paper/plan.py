@@ -102,7 +102,16 @@ SIZES: dict[str, Size] = {
         looks=(4,),
         sets=("adult",),
         # the sets of the suite are not part of the package, and large data are not quick
-        experiments=("preparation", "quality", "rates", "time", "theory", "hosts", "ablation"),
+        experiments=(
+            "preparation",
+            "quality",
+            "rates",
+            "time",
+            "trees",
+            "theory",
+            "hosts",
+            "ablation",
+        ),
     ),
     "standard": Size(
         effort=1,

@@ -1,6 +1,7 @@
 """The experiments by name, in the order of the report; each is a module of its own."""
 
 from mvsboost.paper.experiments.ablation import ABLATION
+from mvsboost.paper.experiments.fewer_trees import FEWER_TREES
 from mvsboost.paper.experiments.hosts import HOSTS
 from mvsboost.paper.experiments.large import LARGE
 from mvsboost.paper.experiments.learning_time import LEARNING_TIME
@@ -22,6 +23,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "pace": PACE,
     "splits": SPLITS,
     "time": LEARNING_TIME,
+    "trees": FEWER_TREES,
     "large": LARGE,
     "suite": SUITE,
     "theory": THEORY,

@@ -29,8 +29,11 @@ from mvsboost.report import Part, Table, Text
 
 __all__ = [
     "LEARNING_TIME",
+    "LEAVES_AND_LAMBDA",
+    "LIGHTGBM",
     "METHODS_TIMED",
     "PAPER_TIME",
+    "ROUNDS",
     "fold_cells",
     "race_of",
     "races_run",
@@ -50,10 +53,14 @@ def _leaves_and_lambda(rate: float, size: Size) -> list[Setting]:
     return [setting({"name": "mvs", "rate": rate, "lam": lam}, "all") for lam in lambdas]
 
 
-_LEAVES_AND_LAMBDA = Method("MVS, leaves from all rows, λ tuned", _leaves_and_lambda)
-_METHODS = {**METHODS_TIMED, "leaves and lambda": _LEAVES_AND_LAMBDA}
-_LIGHTGBM = Method("LightGBM", lambda rate, size: [], "lightgbm", "counters")
-_ROUNDS = (1, 3, 5)
+LEAVES_AND_LAMBDA = Method("MVS, leaves from all rows, λ tuned", _leaves_and_lambda)
+LIGHTGBM = Method("LightGBM", lambda rate, size: [], "lightgbm", "counters")
+"""LightGBM as the paper has it, without sampling."""
+
+ROUNDS = (1, 3, 5)
+"""Rounds of a race, by effort."""
+
+_METHODS = {**METHODS_TIMED, "leaves and lambda": LEAVES_AND_LAMBDA}
 _TEXT = (
     "Change of the time of boosting against no sampling at the smallest rate (in brackets, with "
     "the change of 1 − AUC on the test part) at which folds of the training part see no loss of "
@@ -100,7 +107,7 @@ def race_of(plan: Plan, name: str, methods: Mapping[str, Method], **more: Any) -
         if chosen is None:
             return None
         contenders[key] = {**plan.cell(name, chosen.setting, 0), **more}
-    rounds = _ROUNDS[plan.size.effort]
+    rounds = ROUNDS[plan.size.effort]
     return {"kind": "race", "alone": True, "contenders": contenders, "rounds": rounds}
 
 
@@ -194,7 +201,7 @@ def _fastest(plan: Plan, races: Races, methods: Mapping[str, Method]) -> dict[st
 def _race(plan: Plan, name: str) -> Cell | None:
     race = race_of(plan, name, _METHODS)
     if race is not None:
-        engine, view = _LIGHTGBM.engine, _LIGHTGBM.view
+        engine, view = LIGHTGBM.engine, LIGHTGBM.view
         race["contenders"][engine] = plan.cell(name, NO_SAMPLING, 0, engine=engine, view=view)
     return race
 
@@ -202,7 +209,7 @@ def _race(plan: Plan, name: str) -> Cell | None:
 def _cells(plan: Plan) -> Iterator[Cell]:
     for name in plan.sets:
         yield from plan.judged(name, METHODS["mvs"], NO_SAMPLING)
-        yield from plan.judged(name, _LIGHTGBM, NO_SAMPLING)
+        yield from plan.judged(name, LIGHTGBM, NO_SAMPLING)
         yield from fold_cells(plan, name, _METHODS)
         for method in _METHODS.values():
             chosen = smallest_rate(plan, name, method)
@@ -228,13 +235,13 @@ def _parts(plan: Plan) -> list[Part]:
         return None if found is None else found.mean
 
     def change_to_lightgbm(name: str, key: str) -> float | None:
-        theirs = plan.errors(plan.judged(name, _LIGHTGBM, NO_SAMPLING))
+        theirs = plan.errors(plan.judged(name, LIGHTGBM, NO_SAMPLING))
         ours = plan.errors(plan.judged(name, _METHODS[key], chosen_setting(name, key)))
         return None if theirs is None or ours is None else change_of(ours, theirs).mean
 
     table = time_table(plan, races, _METHODS, change, PAPER_TIME)
     fastest, title = _fastest(plan, races, _METHODS), "The same against LightGBM"
-    against = _LIGHTGBM.engine, change_to_lightgbm
+    against = LIGHTGBM.engine, change_to_lightgbm
     last = _row(plan, races, _METHODS, title, fastest, *against)
     return [Text(_TEXT), replace(table, rows=[*table.rows, last])]
 
