@@ -276,6 +276,19 @@ def test_colsample_bounds_the_features_of_a_tree(make_data, make_config):
     assert set.union(*used) == {0, 1, 2, 3}
 
 
+def test_the_features_of_a_tree_are_those_of_its_iteration(make_data, make_config):
+    """They are chosen for many iterations at once: where that begins must not matter."""
+    data = make_data("logistic")
+
+    def features(n, before=None):
+        config = make_config(colsample=0.5, n_estimators=n)
+        model = train(data, config, init_model=before).model
+        return model, [tree.feature.tolist() for (tree,) in model.iterations]
+
+    start, _ = features(50)
+    assert features(50, before=start)[1] == features(100)[1]
+
+
 def test_the_loss_falls(make_data, make_config):
     for name in ("logistic", "softmax", "squared", "absolute", "quantile", "poisson"):
         result = run(make_data(name), name, {}, make_config, config={"n_estimators": 10})

@@ -209,6 +209,10 @@ class _Run:
         """For leaves whose values need no floor on how many of their rows were drawn."""
         return replace(self.config.tree, min_sampled=1)
 
+    @cached_property
+    def _columns(self) -> _Columns:
+        return _Columns(self.table.n_features, self.config.colsample, self.config.seed)
+
     # --- the lines of the loop ------------------------------------------------------------------
 
     def compute_gradients(self) -> GradientRange:
@@ -244,7 +248,7 @@ class _Run:
             params = self._trusting_params
         key = stream_key(self.config.seed, iteration, Purpose.ROUNDING, output)
         self.backend.begin_tree(output, key, packing, exact)
-        features = _choose_features(self.table.n_features, self.config, iteration)
+        features = self._columns.of(iteration)
         noise = 0.0 if self.moments is None else float(self.moments.dispersion[output])
         grown = grow_tree(self.backend, self.table, features, params, packing, exact, noise)
         return self._finish_tree(grown, output, gradients)
@@ -377,12 +381,29 @@ def _leaf_summary(tree: Tree) -> LeafSummary:
     return LeafSummary(tree.value[leaf] / tree.shrinkage, tree.hessian[leaf], tree.shrinkage)
 
 
-def _choose_features(n_features: int, config: TrainConfig, iteration: int) -> NDArray[np.int64]:
-    """The features of smallest random number, as many as `colsample` says, in their order."""
-    if config.colsample >= 1.0:
-        return np.arange(n_features)
-    count = max(1, round(config.colsample * n_features))
-    key = stream_key(config.seed, iteration, Purpose.COLUMNS)
-    chosen = uniform(key, np.arange(n_features, dtype=np.uint64)).argsort(kind="stable")[:count]
-    chosen.sort()
-    return chosen
+class _Columns:
+    """The features of each tree: of smallest random number, as many as `colsample` says.
+
+    They are chosen for many iterations at once, which takes little longer than for one.
+    """
+
+    _AT_ONCE = 64
+
+    def __init__(self, n_features: int, colsample: float, seed: int) -> None:
+        self._every = np.arange(n_features)
+        self._count = max(1, round(colsample * n_features))
+        self._seed = seed
+        self._chosen: dict[int, NDArray[np.int64]] = {}
+
+    def of(self, iteration: int) -> NDArray[np.int64]:
+        """In their order; not to be written to."""
+        if self._count >= len(self._every):
+            return self._every
+        if iteration not in self._chosen:
+            asked = range(iteration, iteration + self._AT_ONCE)
+            keys = [stream_key(self._seed, number, Purpose.COLUMNS) for number in asked]
+            numbers = uniform(np.array(keys)[:, None], self._every.astype(np.uint64))
+            chosen = numbers.argsort(axis=1, kind="stable")[:, : self._count]
+            chosen = np.sort(chosen, axis=1)
+            self._chosen = dict(zip(asked, chosen, strict=True))
+        return self._chosen[iteration]

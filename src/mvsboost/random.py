@@ -100,8 +100,8 @@ def uniform_from_bits(bits: Any) -> Any:
     return (bits >> _S11) * _TO_UNIT
 
 
-def uniform(key: np.uint64, rows: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Uniform numbers in [0, 1), one for each row id.
+def uniform(key: np.uint64 | NDArray[np.uint64], rows: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """Uniform numbers in [0, 1), one for each row id; a column of keys gives a table.
 
     Examples
     --------

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -485,8 +485,7 @@ class NodeSplit:
         assert self.goes_left.dtype == BIN
 
 
-@dataclass(frozen=True)
-class TreeRequest:
+class TreeRequest(NamedTuple):
     """Everything that determines how a tree grows on the rows of `Backend.begin_tree`.
 
     Attributes
@@ -530,8 +529,7 @@ class TreeRequest:
     dispersion: float
 
 
-@dataclass(frozen=True)
-class GrownNodes:
+class GrownNodes(NamedTuple):
     """The nodes of a grown tree, the root first, children in pairs after their parent.
 
     Attributes

@@ -13,6 +13,7 @@ from mvsboost.backends.cpu.apply import number_dtype
 from mvsboost.backends.cpu.arena import Arena
 from mvsboost.backends.cpu.atomics import CACHE_LINE
 from mvsboost.backends.cpu.few import MOST_ROWS
+from mvsboost.backends.cpu.split import MIN_COUNT, N_LIMITS
 from mvsboost.backends.cpu.threads import Threads
 from mvsboost.backends.cpu.unusual import SPREAD, Unusual, spread_out
 from mvsboost.backends.protocol import GrownNodes, TreeRequest, feature_offsets
@@ -70,6 +71,13 @@ class TreeGrower:
         self._threads = threads
         self._arena = arena
         self._room: _Room | None = None
+        self._features: grow.Features | None = None
+
+    def _look_at(self, request: TreeRequest) -> grow.Features:
+        """The sample looks at all features of the request, often those of the tree before."""
+        if self._features is None or self._features.index is not request.features:
+            self._features = _features(request, self._n_bins, self._unusual)
+        return self._features._replace(categorical=request.categorical, monotone=request.monotone)
 
     def grow(
         self, request: TreeRequest, sample: Members, everything: Members | None, source: grow.Source
@@ -87,7 +95,7 @@ class TreeGrower:
         several = n_threads > 1 and len(sample.words) >= n_threads * WORTH_LANES
         n_lanes = n_threads * (grow.LANES if several else 1)
         room = self._prepare(n_features, leaves, look, n_threads)
-        features = _features(request, self._n_bins, self._unusual)
+        features = self._look_at(request)
         counter, taken = np.zeros(1, np.int64), np.zeros((2, n_threads, CACHE_LINE), np.int64)
         ranges = self._arena.take("ranges", (last + 1, n_lanes, 2 * leaves - 1, 4), np.int64)
         shape = grow.Shape(
@@ -165,17 +173,22 @@ def _found(
 def _features(
     request: TreeRequest, n_bins: NDArray[np.int64], unusual: Unusual | None
 ) -> grow.Features:
-    """The sample looks at all features of the request."""
+    """The features of a request in the order in which they lie in a histogram of the sample."""
     index = request.features
-    offsets = feature_offsets(n_bins, index)
+    n, offsets = len(index), feature_offsets(n_bins, index)
+    if unusual is None:
+        places, usual = spread_out(offsets), np.full(n, -1)
+    else:
+        places, usual = np.empty(n + 1, np.int64), unusual.usual[index]
+        places[:n], places[n] = unusual.places[index], unusual.places[-1]
     return grow.Features(
-        position=np.arange(len(index)),
-        index=index.astype(np.int64),
+        position=np.arange(n),
+        index=index,
         offsets=offsets,
-        places=unusual.places[np.append(index, -1)] if unusual else spread_out(offsets),
-        categorical=np.asarray(request.categorical, np.bool_),
-        monotone=np.asarray(request.monotone, np.int8),
-        usual=unusual.usual[index] if unusual else np.full(len(index), -1),
+        places=places,
+        categorical=request.categorical,
+        monotone=request.monotone,
+        usual=usual,
     )
 
 
@@ -202,13 +215,10 @@ def _few_rows(features: grow.Features) -> int:
 
 def _limits(request: TreeRequest) -> NDArray[np.float64]:
     """Limits of each look; all rows need no floor on how many of them were sampled."""
-    r = request
-    return np.array(
-        [
-            [r.l2, r.min_weight, r.min_hessian, min_count, -np.inf, np.inf, r.dispersion]
-            for min_count in (r.min_count, 1)
-        ]
-    )
+    r, limits = request, np.empty((2, N_LIMITS))
+    limits[:] = r.l2, r.min_weight, r.min_hessian, r.min_count, -np.inf, np.inf, r.dispersion
+    limits[1, MIN_COUNT] = 1
+    return limits
 
 
 def _as_result(nodes: grow.Nodes, n: int, exact: bool) -> GrownNodes:
