@@ -76,7 +76,7 @@ def _add_paper(commands: Any) -> None:
         "--only",
         nargs="+",
         metavar="NAME",
-        help="experiments: preparation, quality, rates, pace, splits, time, large, suite, "
+        help="experiments: preparation, quality, rates, pace, splits, time, trees, large, suite, "
         "theory, hosts, ablation (those of the size)",
     )
     paper.add_argument("--datasets", nargs="+", metavar="NAME", help="sets (those of the size)")

@@ -201,7 +201,10 @@ def test_lightgbm_can_ask_for_drawn_rows_in_leaves(tmp_path):
     ("wrong", "message"),
     [
         ({"size": "huge"}, "quick, standard, full"),
-        ({"experiments": ["quantity"]}, "preparation, quality, rates, pace, splits, time, large"),
+        (
+            {"experiments": ["quantity"]},
+            "preparation, quality, rates, pace, splits, time, trees, large",
+        ),
         ({"sets": ["iris"]}, "adult, amazon"),
         ({"jobs": 0}, ">= 1"),
     ],

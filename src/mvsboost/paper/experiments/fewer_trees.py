@@ -42,9 +42,9 @@ _FINALISTS = 3
 
 _TEXT = (
     "Change of the time of boosting to the error that a baseline has with all its trees. MVS has "
-    "as few trees as have less error on five folds of the training part, by a standard error of "
-    "the mean change, and keep it with every further tree; the fastest counts. In brackets its "
-    "rate, the share of the trees, and the change of 1 − AUC on the test part; a circle where no "
+    "as few trees as have less error on {} of the training part, by a standard error of the "
+    "mean change, and keep it with every further tree; the fastest counts. In brackets its rate, "
+    "the share of the trees, and the change of 1 − AUC on the test part; a circle where no "
     "MVS gets there, and the one of least error on folds is taken. Then the same against the "
     "baseline with as few trees as it needs itself by that rule. LightGBM is without sampling, on "
     "counters. The fastest is that of a race of {} which seemed so on folds; fits of one thread, "
@@ -219,7 +219,9 @@ def _parts(plan: Plan) -> list[Part]:
             cells = (f"{change:+.1f}%{where}" for change, where in row)
             rows.append([kind, *cells, f"{np.mean([change for change, _ in row]):+.1f}%"])
     header = ["", *(SETS[name].title for name in races), "mean"]
-    return [Text(_TEXT.format(_FINALISTS)), Table(header, rows)]
+    n_folds = len(plan.thorough.folds(plan.sets[0]))
+    folds = f"{n_folds} folds" if n_folds > 1 else "a fold"
+    return [Text(_TEXT.format(folds, _FINALISTS)), Table(header, rows)]
 
 
 def _outcome(
@@ -231,6 +233,8 @@ def _outcome(
     times = [seconds[f"{title}, reached {k}"] for k in range(len(contest.finalists))]
     fastest, time = contest.finalists[int(np.argmin(times))], min(times)
     whole, few = seconds[title], seconds[f"{title}, few trees"]
+    if contest.few == contest.whole:  # the same fits twice
+        whole = few = (whole + few) / 2
     base = plan.errors(contest.whole.cells(plan, name))
 
     def where(entry: Entry) -> str:

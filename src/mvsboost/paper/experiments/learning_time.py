@@ -57,8 +57,8 @@ LEAVES_AND_LAMBDA = Method("MVS, leaves from all rows, λ tuned", _leaves_and_la
 LIGHTGBM = Method("LightGBM", lambda rate, size: [], "lightgbm", "counters")
 """LightGBM as the paper has it, without sampling."""
 
-ROUNDS = (1, 3, 5)
-"""Rounds of a race, by effort."""
+ROUNDS, _ROUNDS_HERE = (1, 3, 5), (1, 5, 7)
+"""Rounds of a race, by effort; more where fits are short, and a slow minute spoils some."""
 
 _METHODS = {**METHODS_TIMED, "leaves and lambda": LEAVES_AND_LAMBDA}
 _TEXT = (
@@ -203,6 +203,7 @@ def _race(plan: Plan, name: str) -> Cell | None:
     if race is not None:
         engine, view = LIGHTGBM.engine, LIGHTGBM.view
         race["contenders"][engine] = plan.cell(name, NO_SAMPLING, 0, engine=engine, view=view)
+        race["rounds"] = _ROUNDS_HERE[plan.size.effort]
     return race
 
 
