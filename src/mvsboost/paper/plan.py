@@ -81,6 +81,11 @@ class Size:
     sets: Sequence[str]
     experiments: Sequence[str] = ()
 
+    @property
+    def tuned_rates(self) -> tuple[float, ...]:
+        """All rates that tuning may choose."""
+        return *self.rates, *self.more_rates
+
 
 _TUNED_RATES = (0.6, 0.7, 0.8, 0.9)
 PAPER_RATES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5)
@@ -294,7 +299,7 @@ class Plan:
 
     def settings(self, method: Method, rate: float | None = None) -> list[Setting]:
         """What tuning chooses from: at one rate, or at all of them."""
-        rates = (*self.size.rates, *self.size.more_rates) if rate is None else (rate,)
+        rates = self.size.tuned_rates if rate is None else (rate,)
         return [setting for rate in rates for setting in method.settings(rate, self.size)]
 
     def chosen(self, name: str, method: Method, rate: float | None = None) -> Setting | None:

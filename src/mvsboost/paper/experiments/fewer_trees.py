@@ -18,8 +18,8 @@ from mvsboost.paper.engines import trees_on_the_way
 from mvsboost.paper.experiments.learning_time import (
     LEAVES_AND_LAMBDA,
     LIGHTGBM,
-    ROUNDS,
     fold_cells,
+    race_cell,
     races_run,
 )
 from mvsboost.paper.plan import METHODS, NO_SAMPLING, Cell, Experiment, Method, Plan, Setting
@@ -91,33 +91,37 @@ def _courses(plan: Plan, name: str, method: Method, setting: Setting) -> list[Ce
     return [{**cell, "course": points} for cell in cells]
 
 
-def _errors(plan: Plan, cells: list[Cell]) -> NDArray[np.float64] | None:
-    """Errors by fold and along the way; None while any is unknown."""
-    results = [plan.store.get(cell) for cell in cells]
-    known = [result["errors"] for result in results if result is not None]
-    return np.array(known) if len(known) == len(cells) else None
+class _Course(NamedTuple):
+    """Errors by fold and along the way at so many trees, and seconds by fold."""
+
+    trees: list[int]
+    errors: NDArray[np.float64]
+    seconds: list[float]
 
 
-def _entry(
-    plan: Plan, name: str, method: Method, setting: Setting, target: NDArray[np.float64]
-) -> Entry | None:
-    """The setting with as few trees as reach the target for good, or with all; None if unknown.
+def _course(plan: Plan, name: str, method: Method, setting: Setting) -> _Course | None:
+    """None while any fold is unknown."""
+    cells = _courses(plan, name, method, setting)
+    results = [result for result in map(plan.store.get, cells) if result is not None]
+    if len(results) < len(cells):
+        return None
+    errors = np.array([result["errors"] for result in results])
+    return _Course(trees_on_the_way(cells[0]), errors, [result["seconds"] for result in results])
+
+
+def _entry(method: Method, setting: Setting, course: _Course, target: NDArray[np.float64]) -> Entry:
+    """The setting with as few trees as reach the target for good, or with all.
 
     `target` has an error for each fold.
     """
-    cells = _courses(plan, name, method, setting)
-    errors = _errors(plan, cells)
-    if errors is None:
-        return None
-    changes = errors / target[:, None] - 1.0
+    changes = course.errors / target[:, None] - 1.0
     change, n = changes.mean(axis=0), len(changes)
     margin = changes.std(axis=0, ddof=1) / math.sqrt(n) if n > 1 else 0.0
     reached = change + margin <= 0.0
     point = len(reached) - 1
     while point > 0 and reached[point] and reached[point - 1]:
         point -= 1
-    trees = trees_on_the_way(cells[0])
-    seconds = [result["seconds"] for result in map(plan.store.get, cells) if result is not None]
+    trees = course.trees
     return Entry(
         method=method,
         setting=setting,
@@ -125,14 +129,14 @@ def _entry(
         all_trees=trees[-1],
         change=float(change[point]),
         reaches=bool(reached[point]),
-        estimate=float(np.median(seconds)) * trees[point] / trees[-1],
+        estimate=float(np.median(course.seconds)) * trees[point] / trees[-1],
     )
 
 
 def _settings(plan: Plan, name: str) -> Iterator[tuple[Method, Setting | None]]:
     """What folds chose for each method at each rate; None while it is unknown."""
     for method in _METHODS.values():
-        for rate in (*plan.size.rates, *plan.size.more_rates):
+        for rate in plan.size.tuned_rates:
             yield method, plan.chosen(name, method, rate)
 
 
@@ -150,20 +154,18 @@ class Contest(NamedTuple):
 
 def _contest(plan: Plan, name: str, baseline: Method) -> Contest | None:
     """None while anything of it is unknown."""
-    along = _errors(plan, _courses(plan, name, baseline, NO_SAMPLING))
-    if along is None:
+    whole = _course(plan, name, baseline, NO_SAMPLING)
+    if whole is None:
         return None
-    target = along[:, -1]
-    few = _entry(plan, name, baseline, NO_SAMPLING, target)
-    entries = []
+    target, entries = whole.errors[:, -1], []
     for method, setting in _settings(plan, name):
-        entry = None if setting is None else _entry(plan, name, method, setting, target)
-        if entry is None:
+        course = None if setting is None else _course(plan, name, method, setting)
+        if setting is None or course is None:
             return None
-        entries.append(entry)
+        entries.append(_entry(method, setting, course, target))
     reaching = sorted((one for one in entries if one.reaches), key=lambda one: one.estimate)
     least = min(entries, key=lambda one: one.change)
-    assert few is not None
+    few = _entry(baseline, NO_SAMPLING, whole, target)
     return Contest(few, reaching[:_FINALISTS] or [least])
 
 
@@ -184,11 +186,11 @@ def _contenders(plan: Plan, name: str) -> dict[str, Entry] | None:
 
 def _race(plan: Plan, name: str) -> Cell | None:
     entries = _contenders(plan, name)
-    if entries is None:
-        return None
-    contenders = {key: one.cells(plan, name)[0] for key, one in entries.items()}
-    rounds = ROUNDS[plan.size.effort]
-    return {"kind": "race", "alone": True, "contenders": contenders, "rounds": rounds}
+    return None if entries is None else _race_between(plan, name, entries)
+
+
+def _race_between(plan: Plan, name: str, entries: dict[str, Entry]) -> Cell:
+    return race_cell(plan, {key: one.cells(plan, name)[0] for key, one in entries.items()})
 
 
 def _cells(plan: Plan) -> Iterator[Cell]:
@@ -199,15 +201,15 @@ def _cells(plan: Plan) -> Iterator[Cell]:
         for method, setting in _settings(plan, name):
             if setting is not None:
                 yield from _courses(plan, name, method, setting)
-        for one in (_contenders(plan, name) or {}).values():
-            yield from one.cells(plan, name)
-        race = _race(plan, name)
-        if race is not None:
-            yield race
+        entries = _contenders(plan, name)
+        if entries is not None:
+            for one in entries.values():
+                yield from one.cells(plan, name)
+            yield _race_between(plan, name, entries)
 
 
 def _parts(plan: Plan) -> list[Part]:
-    races = races_run({name: _race(plan, name) for name in plan.sets}, plan)
+    races = races_run(plan, _race)
     if not races:
         return []
     rows: list[list[str]] = []

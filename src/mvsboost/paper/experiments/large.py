@@ -12,8 +12,9 @@ from dataclasses import replace
 from mvsboost.backends.cpu.threads import available_cores
 from mvsboost.paper.experiments.learning_time import (
     METHODS_TIMED,
+    contenders_of,
     fold_cells,
-    race_of,
+    race_cell,
     races_run,
     time_table,
 )
@@ -69,7 +70,8 @@ def _large(plan: Plan) -> Plan:
 
 
 def _race(large: Plan, name: str) -> Cell | None:
-    return race_of(large, name, METHODS_TIMED, threads=available_cores())
+    contenders = contenders_of(large, name, METHODS_TIMED, threads=available_cores())
+    return None if contenders is None else race_cell(large, contenders)
 
 
 def _cells(plan: Plan) -> Iterator[Cell]:
@@ -83,7 +85,7 @@ def _cells(plan: Plan) -> Iterator[Cell]:
 
 def _parts(plan: Plan) -> list[Part]:
     large = _large(plan)
-    races = races_run({name: _race(large, name) for name in large.sets}, large)
+    races = races_run(large, _race)
     if not races:
         return []
 

@@ -6,7 +6,7 @@ where there is none, the rate of its least error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -33,9 +33,9 @@ __all__ = [
     "LIGHTGBM",
     "METHODS_TIMED",
     "PAPER_TIME",
-    "ROUNDS",
+    "contenders_of",
     "fold_cells",
-    "race_of",
+    "race_cell",
     "races_run",
     "time_table",
 ]
@@ -57,7 +57,7 @@ LEAVES_AND_LAMBDA = Method("MVS, leaves from all rows, λ tuned", _leaves_and_la
 LIGHTGBM = Method("LightGBM", lambda rate, size: [], "lightgbm", "counters")
 """LightGBM as the paper has it, without sampling."""
 
-ROUNDS, _ROUNDS_HERE = (1, 3, 5), (1, 5, 7)
+_ROUNDS, _ROUNDS_HERE = (1, 3, 5), (1, 5, 7)
 """Rounds of a race, by effort; more where fits are short, and a slow minute spoils some."""
 
 _METHODS = {**METHODS_TIMED, "leaves and lambda": LEAVES_AND_LAMBDA}
@@ -82,7 +82,7 @@ class Frugal(NamedTuple):
 def smallest_rate(plan: Plan, name: str, method: Method) -> Frugal | None:
     """The rate at which a method takes least time without loss; None while it is unknown."""
     base = plan.mean_error(plan.on_folds(name, method, NO_SAMPLING))
-    rates = sorted((*plan.size.rates, *plan.size.more_rates))
+    rates = sorted(plan.size.tuned_rates)
     found: list[tuple[float, Frugal]] = []
     for rate in rates:
         best = plan.chosen(name, method, rate)
@@ -96,8 +96,20 @@ def smallest_rate(plan: Plan, name: str, method: Method) -> Frugal | None:
     return min(found, key=lambda one: one[0])[1]
 
 
-def race_of(plan: Plan, name: str, methods: Mapping[str, Method], **more: Any) -> Cell | None:
-    """The cell that times methods on a set; None while their rates are not known.
+def race_cell(plan: Plan, contenders: Mapping[str, Cell], rounds: Sequence[int] = _ROUNDS) -> Cell:
+    """The cell that times fits; `rounds` by effort."""
+    return {
+        "kind": "race",
+        "alone": True,
+        "contenders": contenders,
+        "rounds": rounds[plan.size.effort],
+    }
+
+
+def contenders_of(
+    plan: Plan, name: str, methods: Mapping[str, Method], **more: Any
+) -> dict[str, Cell] | None:
+    """No sampling and methods at their rates on a set; None while these are not known.
 
     `more` is what the fits have besides, the number of threads for instance.
     """
@@ -107,12 +119,12 @@ def race_of(plan: Plan, name: str, methods: Mapping[str, Method], **more: Any) -
         if chosen is None:
             return None
         contenders[key] = {**plan.cell(name, chosen.setting, 0), **more}
-    rounds = ROUNDS[plan.size.effort]
-    return {"kind": "race", "alone": True, "contenders": contenders, "rounds": rounds}
+    return contenders
 
 
-def races_run(races: Mapping[str, Cell | None], plan: Plan) -> dict[str, dict[str, Any]]:
-    """Results of races by set, as far as they are known."""
+def races_run(plan: Plan, race_on: Callable[[Plan, str], Cell | None]) -> dict[str, dict[str, Any]]:
+    """Results of the races on each set, as far as they are known."""
+    races = {name: race_on(plan, name) for name in plan.sets}
     results = {name: plan.store.get(race) for name, race in races.items() if race is not None}
     return {name: result for name, result in results.items() if result is not None}
 
@@ -199,12 +211,12 @@ def _fastest(plan: Plan, races: Races, methods: Mapping[str, Method]) -> dict[st
 
 
 def _race(plan: Plan, name: str) -> Cell | None:
-    race = race_of(plan, name, _METHODS)
-    if race is not None:
-        engine, view = LIGHTGBM.engine, LIGHTGBM.view
-        race["contenders"][engine] = plan.cell(name, NO_SAMPLING, 0, engine=engine, view=view)
-        race["rounds"] = _ROUNDS_HERE[plan.size.effort]
-    return race
+    contenders = contenders_of(plan, name, _METHODS)
+    if contenders is None:
+        return None
+    engine, view = LIGHTGBM.engine, LIGHTGBM.view
+    contenders[engine] = plan.cell(name, NO_SAMPLING, 0, engine=engine, view=view)
+    return race_cell(plan, contenders, _ROUNDS_HERE)
 
 
 def _cells(plan: Plan) -> Iterator[Cell]:
@@ -222,7 +234,7 @@ def _cells(plan: Plan) -> Iterator[Cell]:
 
 
 def _parts(plan: Plan) -> list[Part]:
-    races = races_run({name: _race(plan, name) for name in plan.sets}, plan)
+    races = races_run(plan, _race)
     if not races:
         return []
 
