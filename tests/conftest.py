@@ -38,6 +38,12 @@ def rows_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def smaller_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Search many pairs with the smaller node row by row, and the larger by its histogram."""
+    monkeypatch.setattr(growing, "_few_rows", lambda features: 40)
+
+
+@pytest.fixture
 def histograms_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Search all nodes by their histograms, however few rows they have."""
     monkeypatch.setattr(growing, "_few_rows", lambda features: 0)

@@ -105,7 +105,7 @@ def test_a_tree_gathers_the_lists_of_drawn_rows(flags, n_threads, rate, make_con
 
 
 @pytest.mark.usefixtures("small_slices")
-@pytest.mark.parametrize("search", ["histograms_only", "rows_one_by_one"])
+@pytest.mark.parametrize("search", ["histograms_only", "smaller_one_by_one", "rows_one_by_one"])
 @pytest.mark.parametrize("sampler", [NoSampling(), MVS(rate=0.4), SGB(rate=0.3)], ids=repr)
 @pytest.mark.parametrize(("look", "colsample"), [(0, 1.0), (0, 0.5), (3, 1.0), (3, 0.5)])
 @pytest.mark.parametrize("n_classes", [2, 3])

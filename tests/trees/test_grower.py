@@ -291,7 +291,7 @@ def test_subtracted_histograms_equal_direct_ones(params, draw, make_rows, monkey
 @pytest.mark.parametrize("draw", [None, some_rows(0.3)], ids=["all rows", "sample"])
 @pytest.mark.parametrize("params", [PARAMS, LEVELS, replace(LEVELS, max_depth=None)])
 @pytest.mark.parametrize("monotone", [(0, 0, 0, 0), (0, 1, 0, -1)])
-@pytest.mark.parametrize("search", ["histograms_only", "rows_one_by_one"])
+@pytest.mark.parametrize("search", ["histograms_only", "smaller_one_by_one", "rows_one_by_one"])
 def test_a_whole_tree_in_one_call_is_the_tree_grown_by_verbs(
     second_look, draw, params, monotone, search, make_rows, request
 ):
@@ -305,7 +305,9 @@ def test_a_whole_tree_in_one_call_is_the_tree_grown_by_verbs(
 
 @pytest.mark.usefixtures("small_slices")
 @pytest.mark.parametrize("params", [PARAMS, LEVELS])
-@pytest.mark.parametrize("way", ["histograms_only", "rows_one_by_one", "by verbs"])
+@pytest.mark.parametrize(
+    "way", ["histograms_only", "smaller_one_by_one", "rows_one_by_one", "by verbs"]
+)
 def test_threads_grow_the_same_tree(params, way, make_rows, monkeypatch, request):
     if way == "by verbs":
         monkeypatch.setattr(CPUBackend, "grow_whole_tree", lambda self, request: None)

@@ -66,7 +66,7 @@ def gather_few(source: Any, rows: Any, node: Any, n: Any, few: Any) -> Any:
 @inlined
 def add_few(bins: Any, few: Any, start: Any, stop: Any, feature: Any, sums: Any) -> None:
     """Add rows start..stop of `few` to a histogram of a feature."""
-    for j in range(start, stop):
+    for j in range(np.uint64(start), np.uint64(stop)):
         b = np.uint64(bins[np.uint64(few[j, 0] + feature)])
         add_pair(sums, b << _ONE, few[j, 1], few[j, 2])
 
@@ -76,7 +76,7 @@ def add_few_marked(
     bins: Any, few: Any, start: Any, stop: Any, feature: Any, sums: Any, marks: Any
 ) -> None:
     """The same, and mark the bins that rows are in."""
-    for j in range(start, stop):
+    for j in range(np.uint64(start), np.uint64(stop)):
         b = np.uint64(bins[np.uint64(few[j, 0] + feature)])
         add_pair(sums, b << _ONE, few[j, 1], few[j, 2])
         marks[b >> _WORD] |= _ONE << (b & _BIT)

@@ -16,8 +16,9 @@ children
    features, takes the sum from the parent's, and searches both for splits;
 3. they meet again, and everybody knows the best split of every feature.
 
-Of a pair with few rows nothing is added up in the first step, and in the second each thread goes
-through all its rows for its share of the features (`few`).
+Where the smaller has few rows nothing is added up in the first step; in the second each thread goes
+through all its rows for its share of the features, and through the larger's too if both have few
+(`few`).
 
 A second look goes through the same steps with all rows of one node and the few features
 that the sample proposed for it, once its turn to be split has come. Many of them were
@@ -71,7 +72,7 @@ from mvsboost.backends.cpu.unusual import NO_LISTS, SPREAD, add_lists_inlined
 from mvsboost.dtypes import BIN, ROW, TABLE
 from mvsboost.jit import inlined, kernel
 
-_flag, _pair_of_flags = stack_array(np.bool_, 1), stack_array(np.bool_, 2)
+_pair_of_flags = stack_array(np.bool_, 2)
 _pair_of_limits = stack_array(np.float64, 2, N_LIMITS)
 _LOW = np.int64(0xFFFFFFFF)
 _ONE = np.int64(1)
@@ -233,7 +234,7 @@ class Shape(NamedTuple):
     last
         The number of the look that decides.
     few
-        Drawn rows of a node up to which its children are searched without histograms.
+        Drawn rows of a pair, or of the smaller of it, up to which histograms are not kept.
     """
 
     max_leaves: int
@@ -651,7 +652,8 @@ def _add_up(
 ) -> None:
     """Histogram of one feature of the smaller, or only, node: the sum of all threads' parts.
 
-    All rows follow the plan besides, by what the slot `known` has.
+    The parts are cleared on the way, while they are in the cache. All rows follow the plan
+    besides, by what the slot `known` has.
     """
     offsets, found, usual = look.features.offsets, look.found, look.features.usual[f]
     sums = found.histograms[own[SLOT + number], offsets[f] : offsets[f + 1]].reshape(-1)
@@ -662,6 +664,8 @@ def _add_up(
         part = found.partial[thread, look.features.places[f] :].reshape(-1)
         for b in range(sums.shape[0]):
             sums[b] = part[b] + (sums[b] if thread > 0 else 0)
+        for b in range(sums.shape[0]):
+            part[b] = 0
     if at >= 0:
         before = found.histograms[known, at:].reshape(-1)
         for b in range(sums.shape[0]):
@@ -696,33 +700,33 @@ def _search(
 ) -> None:
     """Best splits of a node or of a pair, for this thread's share of the features.
 
-    The larger of a pair has its parent's histogram, and takes the smaller's from it. A pair of
-    few rows has one small histogram, which is used for every feature in turn.
+    The larger of a pair has its parent's histogram, and takes the smaller's from it. Nodes of few
+    rows, the smaller or both, have one small histogram, which is used for every feature in turn.
     """
     offsets, found = look.features.offsets, look.found
     start, stop = _share(offsets, team, team.thread), _share(offsets, team, team.thread + 1)
     own = nodes.integers[first + small]
     gathered, of_few, listed, marks = few_rows(), bin_sums(), bin_list(), bin_marks()
     flat_bins, flat_sums = source.bins.reshape(-1), of_few.reshape(-1)
-    n_first = n_both = np.int64(0)
+    n_small = n_both = np.int64(0)
     if few[0]:
-        clear_bins(of_few, TABLE)
         clear_marks(marks)
-        for which in range(2):
-            n_first = n_both
-            n_both = gather_few(source, look.rows, first + which, n_both, gathered)
+        n_small = n_both = gather_few(source, look.rows, first + small, np.int64(0), gathered)
+    if few[1]:
+        n_both = gather_few(source, look.rows, first + _ONE - small, n_small, gathered)
     for f in range(start, stop):
         size = offsets[f + 1] - offsets[f]
         if not few[0]:
             _add_up(team, look, nodes, first, own, known, number, f)
         for step in range(n_searched):
             which = small if step == 0 else _ONE - small
-            if not go[which]:
-                continue  # nobody asks for the histogram of a larger leaf
+            if not go[which] and (step == 1 or few[0] == few[1]):
+                continue  # nobody asks for the sums of this leaf, nor takes them from another's
             node = nodes.integers[first + which]
             histogram, n_listed = of_few[:size], ALL_BINS
-            if few[0]:
-                a, b = (np.int64(0), n_first) if which == 0 else (n_first, n_both)
+            if few[step]:
+                clear_bins(of_few, size)
+                a, b = (np.int64(0), n_small) if step == 0 else (n_small, n_both)
                 feature = look.features.index[f]
                 if b - a < size:
                     add_few_marked(flat_bins, gathered, a, b, feature, flat_sums, marks)
@@ -732,8 +736,9 @@ def _search(
             else:
                 histogram = found.histograms[node[SLOT + number], offsets[f] : offsets[f + 1]]
                 if step == 1:
-                    rest = histogram.reshape(-1)
-                    less = found.histograms[own[SLOT + number], offsets[f] :].reshape(-1)
+                    rest, less = histogram.reshape(-1), flat_sums
+                    if not few[0]:
+                        less = found.histograms[own[SLOT + number], offsets[f] :].reshape(-1)
                     for i in range(2 * size):
                         rest[i] -= less[i]
             _bound(limits, nodes, first + which)
@@ -752,8 +757,6 @@ def _search(
                 found.thresholds[which],
                 found.sides[which],
             )
-            if few[0]:
-                clear_bins(of_few, size)
 
 
 @kernel
@@ -807,14 +810,19 @@ def grow(
     n_nodes, n_leaves = np.int64(1), np.int64(1)
     meeting, visit = np.int64(0), np.int64(0)
     _begin(nodes, looks, last)
+    for one in range(last + 1):
+        mine = looks[one].found.partial[thread]
+        for b in range(mine.shape[0]):  # whoever adds parts up clears them for the next node
+            mine[b, 0] = mine[b, 1] = 0
     _take_slot(nodes, 0, 0)
     # nodes under search: the root, a pair of which `small` has fewer rows, or one at its turn
     first, n_searched, small = np.int64(0), np.int64(1), np.int64(0)
     known = own_slot = parted = -_ONE
-    # whether a pair has so few rows that it needs no histograms; in memory, since LLVM would
-    # compile the search twice, once for each case, if it could know that nothing changes it
-    few = _flag()
-    few[0] = False
+    # whether the smaller of a pair, and whether both, have so few rows that they need no histogram;
+    # in memory, since LLVM would compile the search once for each case if it could know that
+    # nothing changes them
+    few = _pair_of_flags()
+    few[0] = few[1] = False
     go = _pair_of_flags()
     go[0], go[1] = True, False
     while True:
@@ -848,8 +856,9 @@ def grow(
                 # the larger child takes over its parent's histogram
                 left, right = nodes.integers[first], nodes.integers[first + 1]
                 small = _ONE if _count(left, sample, 0) > _count(right, sample, 0) else np.int64(0)
-                few[0] = _count(nodes.integers[node], sample, 0) <= shape.few
-                if few[0]:
+                few[0] = _count(nodes.integers[first + small], sample, 0) <= shape.few
+                few[1] = _count(nodes.integers[node], sample, 0) <= shape.few
+                if few[1]:
                     _free_slot(nodes, nodes.integers[node, SLOT], 0)
                 else:
                     nodes.integers[first + 1 - small, SLOT] = nodes.integers[node, SLOT]
@@ -857,15 +866,12 @@ def grow(
                 parted = node if go[0] or go[1] or last == 1 else -_ONE
                 continue
             number, first, n_searched, small = _ONE, node, _ONE, np.int64(0)
-            go[0], few[0] = True, False
+            go[0] = True
+            few[0] = few[1] = False
             _turn_to(decider, sample, nodes.proposed[node])
             own_slot = nodes.integers[node, SLOT + 1]
             known = _plan(nodes, node, decider)
         look = looks[max(number, 0)]
-        if number >= 0 and not few[0]:
-            mine = look.found.partial[team.thread]
-            for b in range(look.features.places[look.features.index.shape[0]]):
-                mine[b, 0] = mine[b, 1] = 0
         lane = _take_lane(team, visit, n_lanes)
         while lane >= 0:
             if visit == 0:
@@ -903,7 +909,7 @@ def grow(
                     _propose(nodes, first + which, sample.found.gains[which])
                 elif go[which]:
                     _take_split(nodes, first + which, looks, source, which, limits[last], shape)
-            if number == last and nodes.integers[first, SLOT] < 0 and team.n_threads > 1:
+            if number == last and nodes.integers[first + small, SLOT] < 0 and team.n_threads > 1:
                 meeting += 1  # rows were read, and may move now
                 meet(team.counter, team.n_threads, meeting)
             _free_slot(nodes, own_slot, 1)

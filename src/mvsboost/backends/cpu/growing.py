@@ -206,7 +206,7 @@ def _no_features(n_threads: int, n: int) -> grow.Features:
 
 
 def _few_rows(features: grow.Features) -> int:
-    """Rows of two nodes that are searched faster one by one than by their histograms.
+    """Rows of nodes that are searched faster one by one than by their histograms.
 
     There are no more of them than a feature has bins, on the mean.
     """
