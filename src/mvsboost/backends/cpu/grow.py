@@ -647,28 +647,47 @@ def _share(offsets: Any, team: Any, thread: Any) -> Any:
 
 
 @inlined
+def _entry(found: Any, slot: Any, entry: Any) -> Any:
+    """Where the sums of an entry of a slot begin, in histograms as one row of numbers."""
+    return 2 * (slot * found.histograms.shape[1] + entry)
+
+
+@inlined
 def _add_up(
-    team: Any, look: Any, nodes: Any, first: Any, own: Any, known: Any, number: Any, f: Any
+    team: Any,
+    look: Any,
+    nodes: Any,
+    first: Any,
+    own: Any,
+    known: Any,
+    number: Any,
+    f: Any,
+    flat: Any,
+    parts: Any,
 ) -> None:
     """Histogram of one feature of the smaller, or only, node: the sum of all threads' parts.
 
     The parts are cleared on the way, while they are in the cache. All rows follow the plan
-    besides, by what the slot `known` has.
+    besides, by what the slot `known` has. `flat` and `parts` are the histograms and the threads'
+    parts as one row of numbers.
     """
     offsets, found, usual = look.features.offsets, look.found, look.features.usual[f]
-    sums = found.histograms[own[SLOT + number], offsets[f] : offsets[f + 1]].reshape(-1)
+    n, start = 2 * (offsets[f + 1] - offsets[f]), _entry(found, own[SLOT + number], offsets[f])
+    sums = flat[start : start + n]
     counted, at = np.int64(0), -_ONE
     if number == 1:
         counted, at = nodes.plan[f, 0], nodes.plan[f, 1]
     for thread in range(team.n_threads if counted >= 0 else 0):
-        part = found.partial[thread, look.features.places[f] :].reshape(-1)
-        for b in range(sums.shape[0]):
+        start = 2 * (thread * found.partial.shape[1] + look.features.places[f])
+        part = parts[start : start + n]
+        for b in range(n):
             sums[b] = part[b] + (sums[b] if thread > 0 else 0)
-        for b in range(sums.shape[0]):
+        for b in range(n):
             part[b] = 0
     if at >= 0:
-        before = found.histograms[known, at:].reshape(-1)
-        for b in range(sums.shape[0]):
+        start = _entry(found, known, at)
+        before = flat[start : start + n]
+        for b in range(n):
             if counted < 0:
                 sums[b] = before[b]
             elif counted == first:
@@ -677,7 +696,7 @@ def _add_up(
                 sums[b], before[b] = before[b] - sums[b], sums[b]
     if usual >= 0:
         first_word, second_word = own[WORDS + 2 * number], own[WORDS + 2 * number + 1]
-        for b in range(sums.shape[0] // 2):
+        for b in range(n // 2):
             first_word -= sums[2 * b]
             second_word -= sums[2 * b + 1]
         sums[2 * usual], sums[2 * usual + 1] = first_word, second_word
@@ -708,6 +727,7 @@ def _search(
     own = nodes.integers[first + small]
     gathered, of_few, listed, marks = few_rows(), bin_sums(), bin_list(), bin_marks()
     flat_bins, flat_sums = source.bins.reshape(-1), of_few.reshape(-1)
+    flat, parts = found.histograms.reshape(-1), found.partial.reshape(-1)
     n_small = n_both = np.int64(0)
     if few[0]:
         clear_marks(marks)
@@ -717,7 +737,7 @@ def _search(
     for f in range(start, stop):
         size = offsets[f + 1] - offsets[f]
         if not few[0]:
-            _add_up(team, look, nodes, first, own, known, number, f)
+            _add_up(team, look, nodes, first, own, known, number, f, flat, parts)
         for step in range(n_searched):
             which = small if step == 0 else _ONE - small
             if not go[which] and (step == 1 or few[0] == few[1]):
@@ -736,9 +756,10 @@ def _search(
             else:
                 histogram = found.histograms[node[SLOT + number], offsets[f] : offsets[f + 1]]
                 if step == 1:
-                    rest, less = histogram.reshape(-1), flat_sums
+                    at = _entry(found, node[SLOT + number], offsets[f])
+                    rest, less = flat[at : at + 2 * size], flat_sums
                     if not few[0]:
-                        less = found.histograms[own[SLOT + number], offsets[f] :].reshape(-1)
+                        less = flat[_entry(found, own[SLOT + number], offsets[f]) :]
                     for i in range(2 * size):
                         rest[i] -= less[i]
             _bound(limits, nodes, first + which)
