@@ -145,10 +145,14 @@ def test_a_sample_for_each_level_learns_too():
 @pytest.mark.large
 @pytest.mark.usefixtures("few")
 def test_a_race_times_everybody_and_stopping_ends_early():
-    fast, slow = _cell(trees=2), _cell(trees=60)
+    fast, slow = _cell(trees=2), _cell(trees=60, stages=True)
     result = race({"contenders": {"fast": fast, "slow": slow}, "rounds": 3})
     assert set(result["seconds"]) == {"fast", "slow"}
     assert min(result["seconds"].values()) > 0
+    (stages,) = result["stages"].values()  # of the one that asked for them
+    assert {"compute_gradients", "grow_whole_tree", "apply_tree"} <= set(stages)
+    assert 0 < stages["grow_whole_tree"] < result["seconds"]["slow"]
+    assert "stages" not in race({"contenders": {"fast": fast}, "rounds": 1})
     stopped = fit_and_judge(_cell(trees=4000, patience=3, learning_rate=0.5, fold=0, folds=5))
     assert stopped["error"] < 0.35
 

@@ -36,7 +36,13 @@ def _result(cell):
     if kind == "race":
         names = list(cell["contenders"])
         errors = {name: _error(one) for name, one in cell["contenders"].items()}
-        return {"seconds": {name: SECONDS.get(name, 0.4) for name in names}, "errors": errors}
+        seconds = {name: SECONDS.get(name, 0.4) for name in names}
+        stages = {
+            name: {"grow_whole_tree": 0.5 * seconds[name], "draw": 0.1, "leaf_sums": 0.05}
+            for name, one in cell["contenders"].items()
+            if "stages" in one
+        }
+        return {"seconds": seconds, "errors": errors, "stages": stages}
     if kind == "theory":
         of_one = {"measured": 0.2, "predicted": 0.25, "hits": 0.5, "exact": 0.25}
         return dict.fromkeys(("SGB", "GOSS", "importance sampling", "MVS"), of_one)
@@ -158,13 +164,27 @@ def _drawn_cells(plan: Plan) -> list[Cell]:
 
 
 def test_learning_time_is_that_of_the_smallest_rate_without_loss(filled):
-    (table,) = _tables("time", filled("time"))
+    table, _ = _tables("time", filled("time"))
     assert _row(table, "MVS")[0].startswith("-60.0% (0.3, ")
     assert _row(table, "SGB")[0].startswith("-60.0% (0.3°, ")
     assert _row(table, "MVS, second look")[0].startswith("-60.0% (0.1, ")
     assert _row(table, "MVS, paper")[-1] == f"{PAPER_TIME['mvs']:+.1f}%"
     assert _row(table, "MVS, leaves from all rows, λ tuned")[0].startswith("-60.0% (0.3, ")
     assert _row(table, "MVS, the fastest of these") == ["-60.0% (0.3, +0.00%)", "-60.0%"]
+
+
+def test_learning_time_is_bounded_by_its_stages(filled):
+    plan = filled("time")
+    _, table = _tables("time", plan)
+    (adult,) = [cell for cell in EXPERIMENTS["time"].cells(plan) if cell.get("kind") == "race"]
+    each = 1000.0 / adult["contenders"]["none"]["trees"]
+    # no sampling takes a second, MVS 0.4; half of either grows trees, 0.15 are passes
+    for title, seconds in (("No sampling", 1.0), ("MVS, the fastest", 0.4)):
+        parts = [_row(table, f"{title}: {part}")[0] for part in ("trees", "passes", "between")]
+        in_full = (0.5 * seconds, 0.15, 0.5 * seconds - 0.15)
+        assert parts == [f"{each * part:.2f}" for part in in_full]
+    assert _row(table, "Change, were trees free") == ["-80.0%", "-80.0%"]
+    assert _row(table, "Change, were all but trees free") == ["-80.0%", "-80.0%"]
 
 
 def test_learning_time_stands_beside_lightgbms(filled):
@@ -174,7 +194,7 @@ def test_learning_time_stands_beside_lightgbms(filled):
         for cell in cells:
             if cell["engine"] == "lightgbm":
                 store.put(cell, {"error": 0.2})
-    (table,) = _tables("time", plan)
+    table, _ = _tables("time", plan)
     assert _row(table, "The same against LightGBM") == ["-75.0% (0.3, -50.00%)", "-75.0%"]
 
 

@@ -75,7 +75,8 @@ def fit_and_judge(cell: Mapping[str, Any], folder: Path | None = None) -> dict[s
         ``threads``; ``patience``, which ends training so many iterations after the judged
         rows' best loss; ``split``, the number of a new random split of the set in place of its
         own; ``decider``, rate and λ of a sample that takes the place of all rows; ``course``, at
-        how many numbers of trees on the way, of equal distance, errors are wanted (``errors``).
+        how many numbers of trees on the way, of equal distance, errors are wanted (``errors``);
+        ``stages``, whether the seconds of each verb of the backend are wanted.
     folder : Path, optional
         Where the data lie.
     """
@@ -86,24 +87,26 @@ def fit_and_judge(cell: Mapping[str, Any], folder: Path | None = None) -> dict[s
     X, X_judge, learn, judge = seen(cell, folder)
     y = judge.target
     if cell["engine"] == "mvsboost":
-        predict, seconds = _ours(cell, folder, X_judge, y)
+        fitted = _ours(cell, folder, X_judge, y)
     elif cell["view"] == "counters":
-        predict, seconds = HOSTS[cell["engine"]](cell, X, learn.target, X_judge)
+        fitted = HOSTS[cell["engine"]](cell, X, learn.target, X_judge)
     else:
         raise ParameterError("view", cell["view"], f"'counters' for {cell['engine']}")
 
     def error(probability: NDArray[np.float64]) -> float:
         return 1.0 - float(roc_auc_score(y, probability))
 
-    probability = predict(0)
-    result = {
+    probability = fitted.predict(0)
+    result: dict[str, Any] = {
         "error": error(probability),
         "log_loss": float(log_loss(y, np.clip(probability, 1e-12, 1.0 - 1e-12))),
-        "seconds": seconds,
+        "seconds": fitted.seconds,
     }
-    if "course" not in cell:
-        return result
-    return {**result, "errors": [error(predict(trees)) for trees in trees_on_the_way(cell)]}
+    if "stages" in cell:
+        result["stages"] = dict(fitted.stages)
+    if "course" in cell:
+        result["errors"] = [error(fitted.predict(trees)) for trees in trees_on_the_way(cell)]
+    return result
 
 
 def trees_on_the_way(cell: Mapping[str, Any]) -> list[int]:
@@ -223,8 +226,8 @@ def _ours(
     )
     stopping = [EarlyStopping(cell["patience"])] if judged else []
     start = time.perf_counter()
-    model = train(data, config, eval_sets=judged, callbacks=stopping).model
-    seconds = time.perf_counter() - start
+    trained = train(data, config, eval_sets=judged, callbacks=stopping)
+    seconds, model = time.perf_counter() - start, trained.model
     bins = model.bin(X_judge, n_threads=config.n_threads)
 
     def predict(trees: int) -> NDArray[np.float64]:
@@ -233,7 +236,7 @@ def _ours(
         probability: NDArray[np.float64] = objective.link.inverse(scores)[0]
         return probability
 
-    return predict, seconds
+    return Fitted(predict, seconds, trained.stage_times)
 
 
 def _objective(cell: Mapping[str, Any]) -> Logistic:

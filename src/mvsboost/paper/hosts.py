@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +28,23 @@ DRAWN = "drawn"
 
 Floats = NDArray[np.float64]
 
-Fitted = tuple[Callable[[int], Floats], float]
-"""Probabilities of the judged rows by the first so many trees, 0 for all; and seconds."""
+
+class Fitted(NamedTuple):
+    """What an engine learned.
+
+    Attributes
+    ----------
+    predict : callable
+        Probabilities of the judged rows by the first so many trees, 0 for all.
+    seconds : float
+        Time of boosting.
+    stages : mapping of str to float
+        Seconds of it in each verb of the backend; empty where the engine has none.
+    """
+
+    predict: Callable[[int], Floats]
+    seconds: float
+    stages: Mapping[str, float] = MappingProxyType({})
 
 
 def _lightgbm(cell: Mapping[str, Any], X: Floats, y: NDArray[np.int64], X_judge: Floats) -> Fitted:
@@ -67,7 +83,7 @@ def _lightgbm(cell: Mapping[str, Any], X: Floats, y: NDArray[np.int64], X_judge:
         probability: Floats = sigmoid(raw + start_score)
         return probability
 
-    return predict, seconds
+    return Fitted(predict, seconds)
 
 
 def _own_sampling(sampler: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,7 +150,7 @@ def _catboost(cell: Mapping[str, Any], X: Floats, y: NDArray[np.int64], X_judge:
     start = time.perf_counter()
     model.fit(rows)
     seconds = time.perf_counter() - start
-    return lambda trees: model.predict_proba(X_judge, ntree_end=trees)[:, 1], seconds
+    return Fitted(lambda n: model.predict_proba(X_judge, ntree_end=n)[:, 1], seconds)
 
 
 def _xgboost(cell: Mapping[str, Any], X: Floats, y: NDArray[np.int64], X_judge: Floats) -> Fitted:
@@ -171,7 +187,7 @@ def _xgboost(cell: Mapping[str, Any], X: Floats, y: NDArray[np.int64], X_judge: 
     def predict(trees: int) -> Floats:
         return model.predict(judged, iteration_range=(0, trees)).astype(np.float64)
 
-    return predict, seconds
+    return Fitted(predict, seconds)
 
 
 def _own_mvs(sampler: Mapping[str, Any], host: str) -> Mapping[str, Any]:

@@ -19,15 +19,24 @@ def race(cell: Mapping[str, Any], folder: Path | None = None) -> dict[str, Any]:
     ----------
     cell : mapping
         ``contenders``, cells by name, and ``rounds``. What is read and compiled in the first
-        fit of each is not counted: only boosting is.
+        fit of each is not counted: only boosting is. Of contenders that ask for ``stages``
+        the median seconds of each are given too.
     folder : Path, optional
     """
-    times: dict[str, list[float]] = {name: [] for name in cell["contenders"]}
-    errors: dict[str, float] = {}
+    results: dict[str, list[dict[str, Any]]] = {name: [] for name in cell["contenders"]}
     for _ in range(cell["rounds"]):
         for name, contender in cell["contenders"].items():
-            result = fit_and_judge(contender, folder)
-            times[name].append(result["seconds"])
-            errors[name] = result["error"]  # the same in every round
-    seconds = {name: median(values) for name, values in times.items()}
-    return {"seconds": seconds, "errors": errors}
+            results[name].append(fit_and_judge(contender, folder))
+    timed = {
+        "seconds": {
+            name: median(one["seconds"] for one in rounds) for name, rounds in results.items()
+        },
+        # the same in every round
+        "errors": {name: rounds[-1]["error"] for name, rounds in results.items()},
+    }
+    stages = {
+        name: {verb: median(one["stages"][verb] for one in rounds) for verb in rounds[0]["stages"]}
+        for name, rounds in results.items()
+        if "stages" in rounds[0]
+    }
+    return {**timed, "stages": stages} if stages else timed

@@ -71,6 +71,14 @@ _TEXT = (
 )
 
 
+_STAGES = (
+    "Where the time of no sampling and of the fastest MVS goes, in milliseconds of an iteration: "
+    "growing the tree, other passes over rows (gradients, the draw, sums of leaves), and Python "
+    "between them; medians of the same fits. Below, what the change of the time would be if MVS "
+    "grew its trees in no time, and if it did all else in no time."
+)
+
+
 class Frugal(NamedTuple):
     """The smallest rate without loss on folds, or of least loss, and the setting there."""
 
@@ -211,7 +219,7 @@ def _fastest(plan: Plan, races: Races, methods: Mapping[str, Method]) -> dict[st
 
 
 def _race(plan: Plan, name: str) -> Cell | None:
-    contenders = contenders_of(plan, name, _METHODS)
+    contenders = contenders_of(plan, name, _METHODS, stages=True)
     if contenders is None:
         return None
     engine, view = LIGHTGBM.engine, LIGHTGBM.view
@@ -256,7 +264,42 @@ def _parts(plan: Plan) -> list[Part]:
     fastest, title = _fastest(plan, races, _METHODS), "The same against LightGBM"
     against = LIGHTGBM.engine, change_to_lightgbm
     last = _row(plan, races, _METHODS, title, fastest, *against)
-    return [Text(_TEXT), replace(table, rows=[*table.rows, last])]
+    whole = replace(table, rows=[*table.rows, last])
+    return [Text(_TEXT), whole, Text(_STAGES), _stages_table(plan, races, fastest)]
+
+
+class _Stages(NamedTuple):
+    """Where an iteration goes, in milliseconds."""
+
+    trees: float
+    passes: float
+    between: float
+
+
+def _stages(plan: Plan, races: Races, name: str, key: str) -> _Stages:
+    """Where an iteration of a contender goes."""
+    race, each = races[name], 1000.0 / plan.cell(name, NO_SAMPLING, 0)["trees"]
+    verbs = {verb: each * seconds for verb, seconds in race["stages"][key].items()}
+    trees, whole = verbs.pop("grow_whole_tree"), each * race["seconds"][key]
+    passes = sum(verbs.values())
+    return _Stages(trees, passes, whole - trees - passes)
+
+
+def _stages_table(plan: Plan, races: Races, fastest: Mapping[str, str]) -> Table:
+    """Where the time of no sampling and of the fastest goes, and what that bounds."""
+    without = [_stages(plan, races, name, "none") for name in races]
+    ours = [_stages(plan, races, name, key) for name, key in fastest.items()]
+    rows: list[list[str]] = []
+    for title, columns in (("No sampling", without), ("MVS, the fastest", ours)):
+        for part, values in zip(_Stages._fields, zip(*columns, strict=True), strict=True):
+            rows.append([f"{title}: {part}", *(f"{value:.2f}" for value in values), ""])
+    whole = np.array([sum(stages) for stages in without])
+    trees, all_ours = np.array([one.trees for one in ours]), np.array([sum(one) for one in ours])
+    for what, left in (("trees", all_ours - trees), ("all but trees", trees)):
+        changes = 100.0 * (left / whole - 1.0)
+        cells = (f"{change:+.1f}%" for change in (*changes, changes.mean()))
+        rows.append([f"Change, were {what} free", *cells])
+    return Table(["", *(SETS[name].title for name in races), "mean"], rows)
 
 
 LEARNING_TIME = Experiment("Learning time without loss of quality", _cells, _parts)
