@@ -153,6 +153,23 @@ def test_a_race_times_everybody_and_stopping_ends_early():
     assert {"compute_gradients", "grow_whole_tree", "apply_tree"} <= set(stages)
     assert 0 < stages["grow_whole_tree"] < result["seconds"]["slow"]
     assert "stages" not in race({"contenders": {"fast": fast}, "rounds": 1})
+
+
+@pytest.mark.large
+@pytest.mark.usefixtures("few")
+def test_fits_that_take_turns_are_those_that_run_one_after_another():
+    pytest.importorskip("lightgbm")
+    theirs = {"engine": "lightgbm", "view": "counters", **setting({"name": "none"}, "all")}
+    contenders = {
+        "ours": _cell(trees=12, stages=True),
+        "more": _cell(trees=30),
+        "theirs": _cell(trees=12, **theirs),
+    }
+    alone = race({"contenders": contenders, "rounds": 1})
+    in_turn = race({"contenders": contenders, "rounds": 1, "slice": 0.0})
+    assert in_turn["errors"] == alone["errors"]
+    assert min(in_turn["seconds"].values()) > 0
+    assert 0 < in_turn["stages"]["ours"]["compute_gradients"] < in_turn["seconds"]["ours"]
     stopped = fit_and_judge(_cell(trees=4000, patience=3, learning_rate=0.5, fold=0, folds=5))
     assert stopped["error"] < 0.35
 

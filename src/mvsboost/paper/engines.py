@@ -10,11 +10,13 @@ import time
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mvsboost.backends.protocol import Backend, BinnedRows, GradientRange, RowObjective
+from mvsboost.backends.registry import backend_factory
 from mvsboost.boosting import TrainConfig, train
 from mvsboost.callbacks import EarlyStopping
 from mvsboost.data import Dataset
@@ -24,6 +26,7 @@ from mvsboost.objectives import Logistic
 from mvsboost.paper.draws import SampledLogistic, SystematicMVS
 from mvsboost.paper.hosts import HOSTS, Fitted
 from mvsboost.paper.sets import Part, PreparedSet, counted, load_set, split_again
+from mvsboost.paper.turns import Pause, never
 from mvsboost.sampling import GOSS, MVS, SGB, NoSampling, Sampler
 from mvsboost.trees import TreeParams
 
@@ -63,7 +66,9 @@ def make_sampler(settings: Mapping[str, Any]) -> Sampler:
     return _SAMPLERS[settings["name"]](**parameters)
 
 
-def fit_and_judge(cell: Mapping[str, Any], folder: Path | None = None) -> dict[str, Any]:
+def fit_and_judge(
+    cell: Mapping[str, Any], folder: Path | None = None, pause: Pause = never
+) -> dict[str, Any]:
     """Errors on the judged rows, and the seconds that boosting took.
 
     Parameters
@@ -79,6 +84,8 @@ def fit_and_judge(cell: Mapping[str, Any], folder: Path | None = None) -> dict[s
         ``stages``, whether the seconds of each verb of the backend are wanted.
     folder : Path, optional
         Where the data lie.
+    pause : Pause
+        Called between iterations; its seconds do not count.
     """
     from sklearn.metrics import log_loss, roc_auc_score
 
@@ -87,9 +94,9 @@ def fit_and_judge(cell: Mapping[str, Any], folder: Path | None = None) -> dict[s
     X, X_judge, learn, judge = seen(cell, folder)
     y = judge.target
     if cell["engine"] == "mvsboost":
-        fitted = _ours(cell, folder, X_judge, y)
+        fitted = _ours(cell, folder, X_judge, y, pause)
     elif cell["view"] == "counters":
-        fitted = HOSTS[cell["engine"]](cell, X, learn.target, X_judge)
+        fitted = HOSTS[cell["engine"]](cell, X, learn.target, X_judge, pause)
     else:
         raise ParameterError("view", cell["view"], f"'counters' for {cell['engine']}")
 
@@ -197,7 +204,11 @@ def binned(view: str, which: Which, folder: Path | None) -> Dataset:
 
 
 def _ours(
-    cell: Mapping[str, Any], folder: Path | None, X_judge: Any, y_judge: NDArray[np.int64]
+    cell: Mapping[str, Any],
+    folder: Path | None,
+    X_judge: Any,
+    y_judge: NDArray[np.int64],
+    pause: Pause,
 ) -> Fitted:
     data = binned(cell["view"], Which.of(cell), folder)
     tree, objective, judged = cell["tree"], _objective(cell), {}
@@ -225,9 +236,17 @@ def _ours(
         n_threads=cell.get("threads", 1),
     )
     stopping = [EarlyStopping(cell["patience"])] if judged else []
+    waited: list[float] = []
+
+    def pausing(rows: BinnedRows, objective: RowObjective) -> Backend:
+        return cast(Backend, _Pausing(factory(rows, objective), pause, waited))
+
     start = time.perf_counter()
-    trained = train(data, config, eval_sets=judged, callbacks=stopping)
-    seconds, model = time.perf_counter() - start, trained.model
+    factory = backend_factory(config.device, config.n_threads)
+    trained = train(data, config, eval_sets=judged, callbacks=stopping, backend=pausing)
+    seconds, model = time.perf_counter() - start - sum(waited), trained.model
+    stages = dict(trained.stage_times)
+    stages["compute_gradients"] -= sum(waited)
     bins = model.bin(X_judge, n_threads=config.n_threads)
 
     def predict(trees: int) -> NDArray[np.float64]:
@@ -236,7 +255,24 @@ def _ours(
         probability: NDArray[np.float64] = objective.link.inverse(scores)[0]
         return probability
 
-    return Fitted(predict, seconds, trained.stage_times)
+    return Fitted(predict, seconds, stages)
+
+
+class _Pausing:
+    """A backend that pauses before gradients, so between iterations.
+
+    A callback could do so too, but the loop would tell it about every iteration, which takes time.
+    """
+
+    def __init__(self, backend: Backend, pause: Pause, waited: list[float]) -> None:
+        self._backend, self._pause, self._waited = backend, pause, waited
+
+    def compute_gradients(self, order: int) -> GradientRange:
+        self._waited.append(self._pause())
+        return self._backend.compute_gradients(order)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backend, name)
 
 
 def _objective(cell: Mapping[str, Any]) -> Logistic:

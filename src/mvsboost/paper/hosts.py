@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from mvsboost.errors import ParameterError
 from mvsboost.numerics import sigmoid
 from mvsboost.paper.draws import mvs_weights
+from mvsboost.paper.turns import Pause
 from mvsboost.random import Purpose, stream_key
 
 __all__ = ["DRAWN", "HOSTS", "OWN", "Fitted"]
@@ -47,7 +48,9 @@ class Fitted(NamedTuple):
     stages: Mapping[str, float] = MappingProxyType({})
 
 
-def _lightgbm(cell: Mapping[str, Any], X: Floats, y: NDArray[np.int64], X_judge: Floats) -> Fitted:
+def _lightgbm(
+    cell: Mapping[str, Any], X: Floats, y: NDArray[np.int64], X_judge: Floats, pause: Pause
+) -> Fitted:
     """LightGBM's trees, as in the paper; with its own bagging and GOSS, or with MVS."""
     import lightgbm as lgb
 
@@ -74,9 +77,10 @@ def _lightgbm(cell: Mapping[str, Any], X: Floats, y: NDArray[np.int64], X_judge:
     initial = np.full(len(y), start_score) if start_score else None
     binning = {"verbose": -1, "feature_pre_filter": False, "data_random_seed": 1 + seed}
     rows = lgb.Dataset(X, y, init_score=initial, params=binning).construct()
+    waited: list[float] = []
     start = time.perf_counter()
-    model = lgb.train(parameters, rows, cell["trees"])
-    seconds = time.perf_counter() - start
+    model = lgb.train(parameters, rows, cell["trees"], callbacks=[lambda _: waited.append(pause())])
+    seconds = time.perf_counter() - start - sum(waited)
 
     def predict(trees: int) -> Floats:
         raw = np.asarray(model.predict(X_judge, raw_score=True, num_iteration=trees))
@@ -122,7 +126,9 @@ class _SampledGradients:
         return g * weight, h * weight
 
 
-def _catboost(cell: Mapping[str, Any], X: Floats, y: NDArray[np.int64], X_judge: Floats) -> Fitted:
+def _catboost(
+    cell: Mapping[str, Any], X: Floats, y: NDArray[np.int64], X_judge: Floats, pause: Pause
+) -> Fitted:
     """CatBoost with its own MVS, its trees grown by leaves like the others'."""
     from catboost import CatBoostClassifier, Pool
 
@@ -153,7 +159,9 @@ def _catboost(cell: Mapping[str, Any], X: Floats, y: NDArray[np.int64], X_judge:
     return Fitted(lambda n: model.predict_proba(X_judge, ntree_end=n)[:, 1], seconds)
 
 
-def _xgboost(cell: Mapping[str, Any], X: Floats, y: NDArray[np.int64], X_judge: Floats) -> Fitted:
+def _xgboost(
+    cell: Mapping[str, Any], X: Floats, y: NDArray[np.int64], X_judge: Floats, pause: Pause
+) -> Fitted:
     """XGBoost with its gradient-based sampling, which is MVS with λ = 0.1."""
     import xgboost as xgb
 
@@ -197,4 +205,6 @@ def _own_mvs(sampler: Mapping[str, Any], host: str) -> Mapping[str, Any]:
 
 
 HOSTS = {"lightgbm": _lightgbm, "catboost": _catboost, "xgboost": _xgboost}
-"""From a cell, columns, targets and other columns to what predicts these, and seconds."""
+"""From a cell, columns, targets, other columns and a pause to what predicts these, and seconds.
+
+LightGBM alone pauses between its iterations, the others take as long a turn as they need."""

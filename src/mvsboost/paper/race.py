@@ -1,13 +1,15 @@
-"""Time fits against each other: in turn, in one process, medians of several rounds."""
+"""Time fits against each other: in one process, medians of several rounds."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from mvsboost.paper.engines import fit_and_judge
+from mvsboost.paper.turns import in_turn
 
 __all__ = ["race"]
 
@@ -18,25 +20,26 @@ def race(cell: Mapping[str, Any], folder: Path | None = None) -> dict[str, Any]:
     Parameters
     ----------
     cell : mapping
-        ``contenders``, cells by name, and ``rounds``. What is read and compiled in the first
-        fit of each is not counted: only boosting is. Of contenders that ask for ``stages``
-        the median seconds of each are given too.
+        ``contenders``, cells by name, and ``rounds``. If it has one, ``slice``, the seconds for
+        which contenders take turns; otherwise they run one after another. Only boosting counts.
+        Of contenders that ask for ``stages`` the median seconds of each are given too.
     folder : Path, optional
     """
-    results: dict[str, list[dict[str, Any]]] = {name: [] for name in cell["contenders"]}
-    for _ in range(cell["rounds"]):
-        for name, contender in cell["contenders"].items():
-            results[name].append(fit_and_judge(contender, folder))
-    timed = {
-        "seconds": {
-            name: median(one["seconds"] for one in rounds) for name, rounds in results.items()
-        },
-        # the same in every round
-        "errors": {name: rounds[-1]["error"] for name, rounds in results.items()},
-    }
+    contenders = cell["contenders"]
+    for one in contenders.values():  # what is read and compiled does not count
+        fit_and_judge({**one, "trees": 1}, folder)
+    fits = [partial(fit_and_judge, one, folder) for one in contenders.values()]
+    rounds = [
+        in_turn(fits, cell["slice"]) if "slice" in cell else [fit() for fit in fits]
+        for _ in range(cell["rounds"])
+    ]
+    results = dict(zip(contenders, zip(*rounds, strict=True), strict=True))
+    seconds = {name: median(fit["seconds"] for fit in own) for name, own in results.items()}
+    errors = {name: own[0]["error"] for name, own in results.items()}  # the same in every round
     stages = {
-        name: {verb: median(one["stages"][verb] for one in rounds) for verb in rounds[0]["stages"]}
-        for name, rounds in results.items()
-        if "stages" in rounds[0]
+        name: {verb: median(fit["stages"][verb] for fit in own) for verb in own[0]["stages"]}
+        for name, own in results.items()
+        if "stages" in own[0]
     }
+    timed = {"seconds": seconds, "errors": errors}
     return {**timed, "stages": stages} if stages else timed
