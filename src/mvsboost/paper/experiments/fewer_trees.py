@@ -49,7 +49,7 @@ _TEXT = (
     "MVS gets there, and the one of least error on folds is taken. Then the same against the "
     "baseline with as few trees as it needs itself by that rule. LightGBM is without sampling, on "
     "counters. The fastest is that of a race of {} which seemed so on folds; fits of one thread, "
-    "which take turns every 50 milliseconds."
+    "which take turns every fifth of a second."
 )
 
 

@@ -61,7 +61,7 @@ LIGHTGBM = Method("LightGBM", lambda rate, size: [], "lightgbm", "counters")
 _ROUNDS = (1, 3, 5)
 """Rounds of a race, by effort."""
 
-SLICE = 0.05
+SLICE = 0.2
 """Seconds for which fits of one thread take turns: a shared machine is slow for some at a time."""
 
 _METHODS = {**METHODS_TIMED, "leaves and lambda": LEAVES_AND_LAMBDA}
@@ -71,7 +71,7 @@ _TEXT = (
     "quality; where they see one at every rate (marked with a circle), at the rate of the least. "
     "Then the fastest MVS of each set, of those without loss on folds if there are any; and the "
     "same against LightGBM without sampling, on counters, in time and in 1 − AUC. "
-    "Fits of one thread, which take turns every 50 milliseconds."
+    "Fits of one thread, which take turns every fifth of a second."
 )
 
 
