@@ -740,8 +740,9 @@ def _search(
             _add_up(team, look, nodes, first, own, known, number, f, flat, parts)
         for step in range(n_searched):
             which = small if step == 0 else _ONE - small
+            # of a node that stays a leaf sums are wanted where the larger takes them from its own
             if not go[which] and (step == 1 or few[0] == few[1]):
-                continue  # nobody asks for the sums of this leaf, nor takes them from another's
+                continue
             node = nodes.integers[first + which]
             histogram, n_listed = of_few[:size], ALL_BINS
             if few[step]:

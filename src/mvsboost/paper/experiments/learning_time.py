@@ -74,12 +74,11 @@ _TEXT = (
     "Fits of one thread, which take turns every fifth of a second."
 )
 
-
 _STAGES = (
     "Where the time of no sampling and of the fastest MVS goes, in milliseconds of an iteration: "
-    "growing the tree, other passes over rows (gradients, the draw, sums of leaves), and Python "
-    "between them; medians of the same fits. Below, what the change of the time would be if MVS "
-    "grew its trees in no time, and if it did all else in no time."
+    "growing the tree, other passes over rows (gradients, the draw, sums of leaves), both with the "
+    "Python that calls them, and Python between; medians of the same fits. Below, what the change "
+    "of the time would be if MVS grew its trees in no time, and if it did all else in no time."
 )
 
 
