@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,9 +36,10 @@ from mvsboost.sampling import (
 )
 from mvsboost.trees import FeatureTable, GrownTree, Tree, TreeParams, grow_tree
 from mvsboost.trees.leaves import (
+    newton_values,
     residual_quantiles,
-    values_from_all_rows,
-    values_from_words,
+    sums_of_all_rows,
+    with_newton_values,
     with_values,
 )
 
@@ -211,14 +213,14 @@ class _Run:
 
     @cached_property
     def _columns(self) -> _Columns:
-        return _Columns(self.table.n_features, self.config.colsample, self.config.seed)
+        return _Columns(self.table.every, self.config.colsample, self.config.seed)
 
     # --- the lines of the loop ------------------------------------------------------------------
 
     def compute_gradients(self) -> GradientRange:
         gradients: GradientRange = self.backend.compute_gradients(self.config.order)
         _check_gradients(gradients, self.config.objective)
-        if self.table.categorical.any():  # which are split by how far gradients stray
+        if self.table.has_categories:  # which are split by how far gradients stray
             self.moments = gradient_moments(self.backend, gradients)
         return gradients
 
@@ -228,7 +230,7 @@ class _Run:
             iteration=iteration,
             n_rows=self.backend.n_rows,
             gradients=gradients,
-            leaves=[_leaf_summary(tree) for tree in self.model.last_trees()],
+            leaves=_Leaves(self.model.last_trees()),
             previous=self.samples[-1] if self.samples else None,
             moments=self.moments,
         )
@@ -259,15 +261,16 @@ class _Run:
         if objective.leaf_quantile is not None:
             values = residual_quantiles(self.backend, grown.structure, objective.leaf_quantile)
             return with_values(grown, values, rate)
+        step = objective.max_step
+        if from_sample:
+            step = min(step, MAX_SAMPLE_STEP) if math.isfinite(step) else math.inf
+            if grown.saw_all_rows:
+                return with_values(grown, newton_values(*grown.sample_sums(), l2), rate, step)
         if from_sample or grown.saw_all_rows:
-            values = values_from_words(grown, l2, sample=from_sample)
-            bounded = math.isfinite(objective.max_step)
-            step = min(objective.max_step, MAX_SAMPLE_STEP) if bounded else math.inf
-            return with_values(grown, values, rate, step if from_sample else objective.max_step)
-        values, hessian, cover = values_from_all_rows(
-            self.backend, grown.structure, output, gradients, l2
-        )
-        return with_values(grown, values, rate, objective.max_step, hessian, cover)
+            sums = grown.decisive
+        else:
+            sums = sums_of_all_rows(self.backend, grown.structure, output, gradients)
+        return with_newton_values(grown, sums, l2, rate, step)
 
     def update(self, trees: list[Tree], sample: Sample) -> None:
         self.samples.append(sample)
@@ -376,6 +379,27 @@ def _check_gradients(gradients: GradientRange, objective: Objective) -> None:
         )
 
 
+class _Leaves(Sequence[LeafSummary]):
+    """Leaves of some trees, summarised when they are asked for: few samplers do."""
+
+    def __init__(self, trees: list[Tree]) -> None:
+        self._trees = trees
+
+    def __len__(self) -> int:
+        return len(self._trees)
+
+    @overload
+    def __getitem__(self, which: int) -> LeafSummary: ...
+
+    @overload
+    def __getitem__(self, which: slice) -> list[LeafSummary]: ...
+
+    def __getitem__(self, which: int | slice) -> LeafSummary | list[LeafSummary]:
+        if isinstance(which, slice):
+            return [_leaf_summary(tree) for tree in self._trees[which]]
+        return _leaf_summary(self._trees[which])
+
+
 def _leaf_summary(tree: Tree) -> LeafSummary:
     leaf = tree.is_leaf
     return LeafSummary(tree.value[leaf] / tree.shrinkage, tree.hessian[leaf], tree.shrinkage)
@@ -389,9 +413,9 @@ class _Columns:
 
     _AT_ONCE = 64
 
-    def __init__(self, n_features: int, colsample: float, seed: int) -> None:
-        self._every = np.arange(n_features)
-        self._count = max(1, round(colsample * n_features))
+    def __init__(self, every: NDArray[np.int64], colsample: float, seed: int) -> None:
+        self._every = every
+        self._count = max(1, round(colsample * len(every)))
         self._seed = seed
         self._chosen: dict[int, NDArray[np.int64]] = {}
 

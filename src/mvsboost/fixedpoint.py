@@ -44,18 +44,20 @@ QUARTER = 16
 
 _WEIGHT_MASK = (1 << HALF) - 1
 _MANTISSA_BITS = 52
+_LEAST_POWER, _LARGEST_POWER = 2.0**-1000, 2.0**1000
 
 
 def power_of_two_below(x: float) -> float:
-    """The largest power of two that is at most x.
+    """The largest power of two that is at most x, but none beyond 2**±1000.
 
     Examples
     --------
     >>> power_of_two_below(5.0), power_of_two_below(0.3)
     (4.0, 0.25)
     """
-    _, exponent = math.frexp(x) if math.isfinite(x) else (0.5, 1001)
-    return math.ldexp(1.0, min(max(exponent - 1, -1000), 1000))
+    if _LEAST_POWER <= x < _LARGEST_POWER:
+        return math.ldexp(0.5, math.frexp(x)[1])
+    return _LEAST_POWER if x < _LEAST_POWER else _LARGEST_POWER
 
 
 def sum_scale(largest: float, n_rows: int) -> float:
@@ -165,7 +167,11 @@ class Packing:
 
     @cached_property
     def _units(self) -> NDArray[np.float64]:
-        return 1.0 / np.array([self.gradient_scale, self.hessian_scale, self.weight_scale])
+        return 1.0 / self.scales()
+
+    def scales(self) -> NDArray[np.float64]:
+        """Scales of the gradient, the hessian and the weight."""
+        return np.array([self.gradient_scale, self.hessian_scale, self.weight_scale])
 
     def unpack(self, words: Any) -> Sums:
         """Read the four sums back from one word pair."""

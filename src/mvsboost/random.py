@@ -10,6 +10,7 @@ of two rows never tie.
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -72,10 +73,18 @@ def stream_key(seed: int, iteration: int, purpose: Purpose, attempt: int = 0) ->
     >>> bool(stream_key(0, 1, Purpose.DRAW) == stream_key(0, 2, Purpose.DRAW))
     False
     """
-    key = 0
-    for part in (seed, iteration, int(purpose), attempt):
-        key = _mix((key + _PLAIN_WEYL + (part & _MASK)) & _MASK)
+    key = _then(_then(_iteration_key(seed, iteration), purpose), attempt)
     return np.uint64(key)
+
+
+@lru_cache(maxsize=4)
+def _iteration_key(seed: int, iteration: int) -> int:
+    """Where the keys of one iteration begin; it has several."""
+    return _then(_then(0, seed), iteration)
+
+
+def _then(key: int, part: int) -> int:
+    return _mix((key + _PLAIN_WEYL + (part & _MASK)) & _MASK)
 
 
 def _row_state(key: Any, row: Any) -> Any:

@@ -55,15 +55,16 @@ def test_a_test_is_made_once_for_every_plane_with_leaves_to_its_left(table, make
         config = make_config(Squared(), max_leaves=max_leaves, min_samples_leaf=2)
         tree = train(table, config).model.iterations[0][0]
         tests = LeafFinder(tree).tests
+        rows, looked_up = tests.rows[: tests.counts[0]], tests.looked_up[: tests.counts[1]]
         n_exits = min(max_leaves, MASKED_SPLITS + 1)
         many = np.flatnonzero((tree.threshold < 0) & (tree.missing_bin >= 32) & ~tree.is_leaf)
         many = many[tree.left[many] <= 2 * MASKED_SPLITS]
         assert len(tests.exits) == len(set(tests.exits)) == n_exits
-        assert (tests.rows[:, REMAINING] < 0xFF).all()
-        assert tests.rows[:, PLANE].max() <= (n_exits - 1) // 8
-        assert n_exits - 1 <= len(tests.rows) + len(many) < 2 * n_exits
-        assert sorted(tests.looked_up) == sorted(set(tree.feature[many]))
-    assert len(many) > len(tests.looked_up) == 2
+        assert (rows[:, REMAINING] < 0xFF).all()
+        assert rows[:, PLANE].max() <= (n_exits - 1) // 8
+        assert n_exits - 1 <= len(rows) + len(many) < 2 * n_exits
+        assert sorted(looked_up) == sorted(set(tree.feature[many]))
+    assert len(many) > len(looked_up) == 2
 
 
 def test_leaves_are_numbered_in_as_few_bytes_as_the_tree_allows():

@@ -11,7 +11,7 @@ from mvsboost.backends.protocol import BinnedRows
 from mvsboost.backends.reference import ReferenceBackend
 from mvsboost.objectives import Absolute
 from mvsboost.trees import Tree
-from mvsboost.trees.leaves import newton_values, residual_quantiles, values_from_all_rows
+from mvsboost.trees.leaves import newton_values, residual_quantiles, sums_of_all_rows
 
 
 def backend_of(target, weight=None, bins=None):
@@ -86,17 +86,17 @@ def test_quantiles_of_each_leaf(make_rows, mixed_tree):
             assert seen[node] == 0.0
 
 
-def test_values_from_all_rows(make_rows, mixed_tree):
+def test_sums_of_all_rows(make_rows, mixed_tree):
     rows = make_rows(150, weighted=True)
     backend = ReferenceBackend(rows, Absolute())
     backend.set_baseline(np.zeros(1))
     gradients = backend.compute_gradients(2)
-    values, hessian, cover = values_from_all_rows(backend, mixed_tree, 0, gradients, 0.5)
+    gradient, hessian, cover = sums_of_all_rows(backend, mixed_tree, 0, gradients)
     g, h = backend.gradients()
     leaf = backend._leaf(mixed_tree)
     for node in np.flatnonzero(mixed_tree.is_leaf):
         inside = leaf == node
         G, H = g[0, inside].sum(dtype=np.float64), h[0, inside].sum(dtype=np.float64)
-        assert values[node] == pytest.approx(-G / (H + 0.5))
+        assert gradient[node] == pytest.approx(G)
         assert hessian[node] == pytest.approx(H)
         assert cover[node] == inside.sum()

@@ -34,7 +34,6 @@ __all__ = [
     "GradientRange",
     "GrownNodes",
     "GrowsWholeTrees",
-    "Moments",
     "NodeSplit",
     "Poisson",
     "PoissonBootstrap",
@@ -176,15 +175,6 @@ class GradientRange:
             min(self.min_hessian, other.min_hessian),
             min(bad, default=-1),
         )
-
-
-class Moments(Enum):
-    """Columns of the array that `Backend.gradient_sums` returns."""
-
-    GRADIENT = 0
-    HESSIAN = 1
-    GRADIENT_SQUARED = 2
-    HESSIAN_SQUARED = 3
 
 
 # --- scores: what the threshold is found on ----------------------------------------------------
@@ -537,6 +527,7 @@ class GrownNodes(NamedTuple):
     feature, threshold, left, right : int32 array
         -1 at leaves; `threshold` is -1 for categorical tests as well.
     goes_left : uint8 array of shape (n_nodes, 256)
+        Good until the backend grows its next tree.
     gain, lower, upper : float64 array
         Gain of the split, and the bounds monotone constraints put on the value.
     sample, everything : int64 array of shape (n_nodes, 2)
@@ -611,7 +602,7 @@ class Backend(Protocol):
         """Bring back g and h, (n_outputs, n_rows) each; only user-made samplers ask for it."""
 
     def gradient_sums(self, scales: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Σ g, Σ h, Σ g², Σ h² for each output, fixed-point: (n_outputs, 4), see `Moments`.
+        """Σ g, Σ h, Σ g², Σ h² for each output, fixed-point: (n_outputs, 4), in this order.
 
         A sum whose scale is 0 is not needed, and 0.
         """

@@ -26,13 +26,14 @@ class TimedBackend:
 
     def timed(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """The same function, whose time is noted under this name, also where it fails."""
+        seconds = self.seconds
 
-        def with_stopwatch(*arguments: Any, **named: Any) -> Any:
+        def with_stopwatch(*arguments: Any) -> Any:
             start = perf_counter()
             try:
-                return function(*arguments, **named)
+                return function(*arguments)
             finally:
-                self.seconds[name] += perf_counter() - start
+                seconds[name] += perf_counter() - start
 
         return with_stopwatch
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mvsboost.backends.protocol import GradientRange, Moments, Score, ScoreRule
+from mvsboost.backends.protocol import GradientRange, Score, ScoreRule
 from mvsboost.errors import ParameterError
 from mvsboost.fixedpoint import sum_scale
 from mvsboost.sampling.base import score_rows
@@ -45,16 +45,10 @@ def gradient_moments(
     scales = np.array([sum_scale(x, backend.n_rows) for x in (g, h, g * g, h * h)])
     wanted = scales * _SQUARES_ONLY if squares_only else scales
     sums = backend.gradient_sums(wanted) / scales
-    return GradientMoments(*(sums[:, which.value] for which in _MOMENTS))
+    return GradientMoments(*sums.T)
 
 
 _SQUARES_ONLY = np.array([0.0, 0.0, 1.0, 1.0])
-_MOMENTS = (
-    Moments.GRADIENT,
-    Moments.HESSIAN,
-    Moments.GRADIENT_SQUARED,
-    Moments.HESSIAN_SQUARED,
-)
 
 
 def check_lambda(lam: object) -> None:
@@ -120,10 +114,11 @@ def _root(sums: GradientMoments, backend: SampledRows, context: SamplingContext)
 
 
 def _leaf(sums: GradientMoments, backend: SampledRows, context: SamplingContext) -> float:
-    total = sum(float(leaf.hessian.sum()) for leaf in context.leaves)
+    leaves = list(context.leaves)
+    total = sum(float(leaf.hessian.sum()) for leaf in leaves)
     if total <= 0.0:
         return sums.balance
-    return sum(float((leaf.hessian * leaf.value**2).sum()) for leaf in context.leaves) / total
+    return sum(float((leaf.hessian * leaf.value**2).sum()) for leaf in leaves) / total
 
 
 def _catboost(sums: GradientMoments, backend: SampledRows, context: SamplingContext) -> float:

@@ -29,7 +29,7 @@ from mvsboost.backends.protocol import (
 from mvsboost.dtypes import BIN, NODE, TABLE
 from mvsboost.fixedpoint import Packing
 from mvsboost.trees.splitting import FeatureTable, Limits, Split, SplitSearch
-from mvsboost.trees.tree import LEAF, Tree, pack_set
+from mvsboost.trees.tree import LEAF, NO_SETS, Tree
 
 __all__ = ["FeatureTable", "GrownTree", "TreeParams", "grow_tree"]
 
@@ -64,9 +64,6 @@ class TreeParams:
     second_look: int = 0
 
 
-SumsOfNodes = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
-
-
 @dataclass(frozen=True)
 class GrownTree:
     """The structure of a tree and the sums of its nodes, before leaves have values."""
@@ -75,19 +72,18 @@ class GrownTree:
     nodes: GrownNodes
     sample_packing: Packing
     exact_packing: Packing | None
-    decisive: SumsOfNodes
-    """Gradient, hessian and weight of each node, of the rows that decided."""
+    decisive: NDArray[np.float64]
+    """Gradient, hessian and weight of each node, (3, n), of the rows that decided."""
 
     @property
     def saw_all_rows(self) -> bool:
         """Whether the nodes hold sums of all rows, as they do under a second look."""
         return self.exact_packing is not None
 
-    def sums(self, *, sample: bool) -> SumsOfNodes:
-        """Gradient, hessian and weight of each node: of the sample, or of what decided."""
-        if sample and self.saw_all_rows:
-            return self.sample_packing.unpack_all(self.nodes.sample)
-        return self.decisive
+    def sample_sums(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Gradient and hessian of each node, of the sample's rows."""
+        gradient, hessian, _ = self.sample_packing.unpack_all(self.nodes.sample)
+        return gradient, hessian
 
 
 def grow_tree(
@@ -115,10 +111,11 @@ def grow_tree(
     dispersion : float
         Σg² / Σh, which categorical splits are measured by; see `TreeRequest`.
     """
+    categorical, monotone = table.of(features)
     request = TreeRequest(
         features=features,
-        categorical=table.categorical[features],
-        monotone=table.monotone[features],
+        categorical=categorical,
+        monotone=monotone,
         sample=sample_packing,
         everything=exact_packing,
         max_leaves=params.max_leaves,
@@ -148,8 +145,9 @@ def _with_structure(
     if exact is not None and nodes.everything is not None:
         words, packing = nodes.everything, exact
     missing_left, numbers = np.empty(n, np.bool_), np.empty((2, n), NODE)
-    gradient, hessian, weight = sums = np.empty((3, n))
-    describe_nodes(
+    _, hessian, weight = sums = np.empty((3, n))
+    sets = np.empty((n, TABLE // 32), np.uint32) if table.has_categories else NO_SETS
+    n_sets = describe_nodes(
         feature,
         goes_left,
         words,
@@ -160,6 +158,7 @@ def _with_structure(
         missing_left,
         numbers,
         sums,
+        sets,
     )
     missing_bin, categories = numbers
     tree = Tree(
@@ -167,7 +166,7 @@ def _with_structure(
         threshold=nodes.threshold,
         missing_left=missing_left,
         categories=categories,
-        category_sets=pack_set(goes_left[categories >= 0].ravel()).reshape(-1, TABLE // 32),
+        category_sets=sets[:n_sets].copy() if n_sets else NO_SETS,
         missing_bin=missing_bin,
         left=nodes.left,
         right=nodes.right,
@@ -176,7 +175,7 @@ def _with_structure(
         cover=weight,
         hessian=hessian,
     )
-    return GrownTree(tree, nodes, sample, exact, (gradient, hessian, weight))
+    return GrownTree(tree, nodes, sample, exact, sums)
 
 
 # --- growing verb by verb -----------------------------------------------------------------------

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,21 +28,14 @@ def newton_values(
     return values
 
 
-def values_from_words(grown: GrownTree, l2: float, *, sample: bool) -> NDArray[np.float64]:
-    """Newton values from the sums the grower kept: of the sample, or of what decided."""
-    gradient, hessian, _ = grown.sums(sample=sample)
-    return newton_values(gradient, hessian, l2)
-
-
-def values_from_all_rows(
-    backend: Backend, tree: Tree, output: int, gradients: GradientRange, l2: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Newton values, hessian and number of rows of each leaf, from every row."""
+def sums_of_all_rows(
+    backend: Backend, tree: Tree, output: int, gradients: GradientRange
+) -> NDArray[np.float64]:
+    """Gradient, hessian and number of rows of each leaf, of every row; 0 at inner nodes."""
     largest = (gradients.max_gradient, gradients.max_hessian)
-    scales = np.array([sum_scale(value, backend.n_rows) for value in largest])
-    sums = backend.leaf_sums(tree, output, scales)
-    gradient, hessian = sums[:, 0] / scales[0], sums[:, 1] / scales[1]
-    return newton_values(gradient, hessian, l2), hessian, sums[:, 2].astype(np.float64)
+    scales = np.array([*(sum_scale(value, backend.n_rows) for value in largest), 1.0])
+    sums: NDArray[np.float64] = (backend.leaf_sums(tree, output, scales[:2]) / scales).T
+    return sums
 
 
 def residual_quantiles(backend: Backend, tree: Tree, alpha: float) -> NDArray[np.float64]:
@@ -73,22 +64,37 @@ def residual_quantiles(backend: Backend, tree: Tree, alpha: float) -> NDArray[np
 
 
 def with_values(
+    grown: GrownTree, values: NDArray[np.float64], shrinkage: float, max_step: float = np.inf
+) -> Tree:
+    """The finished tree: these values at leaves, bounded and shrunk; 0 at inner nodes."""
+    _, hessian, cover = grown.decisive
+    return _finish(grown, np.array([values, hessian, cover]), shrinkage, max_step)
+
+
+def with_newton_values(
     grown: GrownTree,
-    values: NDArray[np.float64],
+    sums: NDArray[np.float64],
+    l2: float,
     shrinkage: float,
     max_step: float = np.inf,
-    hessian: NDArray[np.float64] | None = None,
-    cover: NDArray[np.float64] | None = None,
 ) -> Tree:
-    """The finished tree: bounded, shrunk leaf values; 0 at inner nodes.
+    """The finished tree: Newton values of these gradients, hessians and covers of its leaves.
 
-    `hessian` and `cover`, if given, hold those of the leaves, and inner nodes add them up.
+    Inner nodes add up the hessians and covers of theirs.
     """
-    tree, nodes = grown.structure, grown.nodes
-    finished = np.empty((3, tree.n_nodes))
-    finished[0] = values
-    finished[1] = tree.hessian if hessian is None else hessian
-    finished[2] = tree.cover if cover is None else cover
-    finish_nodes(tree.left, tree.right, nodes.lower, nodes.upper, max_step, shrinkage, finished)
-    value, hessian, cover = finished
-    return replace(tree, value=value, hessian=hessian, cover=cover, shrinkage=shrinkage)
+    return _finish(grown, sums.copy(), shrinkage, max_step, l2)
+
+
+def _finish(
+    grown: GrownTree,
+    numbers: NDArray[np.float64],
+    shrinkage: float,
+    max_step: float,
+    l2: float | None = None,
+) -> Tree:
+    """Numbers are value or, with l2, gradient; hessian; and cover."""
+    tree, lower, upper = grown.structure, grown.nodes.lower, grown.nodes.upper
+    newton, l2 = l2 is not None, float(l2 or 0.0)
+    finish_nodes(tree.left, tree.right, lower, upper, newton, l2, max_step, shrinkage, numbers)
+    value, hessian, cover = numbers
+    return tree.with_leaves(value, hessian, cover, shrinkage)

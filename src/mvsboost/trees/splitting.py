@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,22 @@ class FeatureTable:
     def n_features(self) -> int:
         """Number of binned features."""
         return len(self.n_bins)
+
+    @cached_property
+    def every(self) -> NDArray[np.int64]:
+        """All features in their order."""
+        return np.arange(self.n_features)
+
+    def of(self, features: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.int8]]:
+        """`categorical` and `monotone` of some features."""
+        if features is self.every:
+            return self.categorical, self.monotone
+        return self.categorical[features], self.monotone[features]
+
+    @cached_property
+    def has_categories(self) -> bool:
+        """Whether any feature is categorical."""
+        return bool(self.categorical.any())
 
 
 @dataclass(frozen=True)

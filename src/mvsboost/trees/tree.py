@@ -18,6 +18,9 @@ LEAF = -1
 
 _WORDS = TABLE // 32
 
+NO_SETS = np.empty((0, _WORDS), np.uint32)
+"""The category sets of a tree without categorical tests."""
+
 
 @dataclass(frozen=True, eq=False)
 class Tree:
@@ -81,6 +84,30 @@ class Tree:
         """Number of leaves."""
         return int(self.is_leaf.sum())
 
+    def with_leaves(
+        self,
+        value: NDArray[np.float64],
+        hessian: NDArray[np.float64],
+        cover: NDArray[np.float64],
+        shrinkage: float,
+    ) -> Tree:
+        """The same splits with these values and sums."""
+        return Tree(
+            self.feature,
+            self.threshold,
+            self.missing_left,
+            self.categories,
+            self.category_sets,
+            self.missing_bin,
+            self.left,
+            self.right,
+            value,
+            self.gain,
+            cover,
+            hessian,
+            shrinkage,
+        )
+
     def goes_left(self) -> NDArray[np.uint8]:
         """Table (n_nodes, 256): 1 where a bin goes to the left child."""
         bins = np.arange(TABLE)
@@ -107,7 +134,7 @@ class Tree:
         arrays: dict[str, Any] = {name: np.zeros(1, dtype) for name, dtype in _DTYPES.items()}
         for name in ("feature", "threshold", "categories", "left", "right"):
             arrays[name][:] = LEAF
-        arrays["category_sets"] = np.zeros((0, _WORDS), np.uint32)
+        arrays["category_sets"] = NO_SETS
         arrays["value"][:] = value
         return cls(**arrays)
 

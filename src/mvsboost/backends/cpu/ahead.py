@@ -156,19 +156,18 @@ def _stump(n_bins: NDArray[np.int64]) -> TreeArrays:
     feature, left, right = np.array([[0, -1, -1], [1, -1, -1], [2, -1, -1]], NODE)
     goes_left, words = np.zeros((3, TABLE), np.uint8), np.zeros((3, 2), np.int64)
     missing_left, numbers, nodes = np.zeros(3, np.bool_), np.zeros((2, 3), NODE), np.zeros((3, 3))
-    is_categorical = np.zeros(1, np.bool_)
+    is_categorical, sets = np.zeros(1, np.bool_), np.zeros((0, TABLE // 32), np.uint32)
     units, bits = _PACKING.units(), _PACKING.count_bits
-    describe_nodes(
-        feature, goes_left, words, n_bins, is_categorical, units, bits, missing_left, numbers, nodes
-    )
-    finish_nodes(left, right, nodes[1], nodes[2], np.inf, 0.1, nodes)
+    described = missing_left, numbers, nodes, sets
+    describe_nodes(feature, goes_left, words, n_bins, is_categorical, units, bits, *described)
+    finish_nodes(left, right, nodes[1], nodes[2], True, 1.0, np.inf, 0.1, nodes)
     return SimpleNamespace(
         feature=feature,
         threshold=feature,
         missing_left=missing_left,
         missing_bin=numbers[0],
         categories=numbers[1],
-        category_sets=np.zeros((0, TABLE // 32), np.uint32),
+        category_sets=sets,
         left=left,
         right=right,
         value=nodes[0],

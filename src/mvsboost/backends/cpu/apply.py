@@ -81,6 +81,8 @@ class Tests(NamedTuple):
         Whether a table leaves out any leaf at all.
     exits : int64 array
         Node that each bit stands for.
+    counts : int64 array of shape (2,)
+        How many of `rows` and of `looked_up` there are; the rest is room.
     """
 
     rows: NDArray[np.int64]
@@ -88,6 +90,7 @@ class Tests(NamedTuple):
     tables: NDArray[np.uint32]
     touched: NDArray[np.bool_]
     exits: NDArray[np.int64]
+    counts: NDArray[np.int64]
 
 
 def number_dtype(n: int) -> Any:
@@ -132,15 +135,16 @@ def make_tests(splits: Splits) -> Tests:
     n_leaves = (min(len(splits.feature), _MASKED_NODES) + 1) // 2
     n_planes, n_words = (n_leaves + 7) // 8, (n_leaves + 31) // 32
     n_sets = len(splits.category_sets)
-    room = Tests(
+    tests = Tests(
         rows=np.empty(((n_leaves - 1) * n_planes, N_COLUMNS), np.int64),
         looked_up=np.empty(n_sets, np.int64),
         tables=np.empty((n_sets, n_words, TABLE), np.uint32),
         touched=np.empty((n_sets, n_words), np.bool_),
         exits=np.empty(n_leaves, np.int64),
+        counts=np.empty(2, np.int64),
     )
-    n_tests, n_tables = list_tests(splits, room)
-    return room._replace(rows=room.rows[:n_tests], looked_up=room.looked_up[:n_tables])
+    list_tests(splits, tests)
+    return tests
 
 
 @inlined
@@ -156,8 +160,8 @@ def _passes(splits: Any, node: Any, bin_: Any) -> Any:
 
 
 @kernel
-def list_tests(splits: Any, tests: Any) -> tuple[int, int]:
-    """Write the tests of the first splits; returns the numbers of tests and of tables.
+def list_tests(splits: Any, tests: Any) -> None:
+    """Write the tests of the first splits.
 
     Those of one column stand side by side, so that it stays in the cache. A node has `ends`
     leaves from the number `first` on, and the first of them are its left child's.
@@ -215,7 +219,7 @@ def list_tests(splits: Any, tests: Any) -> tuple[int, int]:
                 test[KIND], test[THRESHOLD] = _SET, 0
                 test[BITS] = splits.category_sets[splits.categories[node], 0]
             n_tests += 1
-    return n_tests, n_tables
+    tests.counts[0], tests.counts[1] = n_tests, n_tables
 
 
 @kernel
@@ -235,7 +239,7 @@ def find_leaves(part: Any, crew: Any, columns: Any, tests: Any, splits: Any, lea
         n = min(size, stop - block)
         for i in range(4 * n_words * size):
             planes[i] = _ALL
-        for j in range(tests.rows.shape[0]):
+        for j in range(tests.counts[0]):
             test = tests.rows[j]
             column = columns[test[COLUMN], block : block + n]
             plane = planes[test[PLANE] * size : test[PLANE] * size + n]
@@ -264,7 +268,7 @@ def find_leaves(part: Any, crew: Any, columns: Any, tests: Any, splits: Any, lea
                     | np.uint32(c[i]) << np.uint32(16)
                     | np.uint32(d[i]) << np.uint32(24)
                 )
-            for j in range(tests.looked_up.shape[0]):
+            for j in range(tests.counts[1]):
                 if not tests.touched[j, word]:
                     continue
                 column = columns[tests.looked_up[j], block : block + n]
@@ -290,32 +294,47 @@ def find_leaves(part: Any, crew: Any, columns: Any, tests: Any, splits: Any, lea
 
 
 @kernel
-def sum_leaves(part: Any, crew: Any, leaf: Any, g: Any, h: Any, scales: Any, out: Any) -> None:
-    """Fixed-point Σ g, Σ h and the number of rows of each leaf number, in the end in out[0, 0].
+def sum_leaves(
+    part: Any,
+    crew: Any,
+    leaf: Any,
+    g: Any,
+    h: Any,
+    scales: Any,
+    nodes: Any,
+    room: Any,
+    out: Any,
+) -> None:
+    """Fixed-point Σ g, Σ h and the number of rows of each leaf, into the rows of `out` (n, 3).
 
-    `out` has shape (parts, 2, n_numbers, 4) with the sums in the first three columns, of even
-    and of odd rows: two rows of one leaf need not wait for each other.
+    `nodes` says which row that is for each number of a leaf. `room` has shape (parts, 2,
+    n_numbers, 4), with the sums in the first three columns, of even and of odd rows: two rows of
+    one leaf need not wait for each other.
     """
     wide_vectors()
     mine = begin(part, crew, worth(crew, leaf.shape[0]))
     start, stop = share(crew, mine, leaf.shape[0])
-    whole_g, whole_h, flat = _whole_numbers(), _whole_numbers(), out[mine].reshape(-1)
-    other = np.uint64(4 * out.shape[2])
+    whole_g, whole_h, flat = _whole_numbers(), _whole_numbers(), room[mine].reshape(-1)
+    other = np.uint64(4 * room.shape[2])
+    for i in range(2 * other):
+        flat[i] = 0
     for block in range(start, stop, _SHORT):
         n = min(_SHORT, stop - block)
-        part_g, part_h, nodes = g[block : block + n], h[block : block + n], leaf[block : block + n]
+        part_g, part_h, numbers = g[block : block + n], h[block : block + n], leaf[block:]
         for i in range(n):
             whole_g[i] = np.int64(np.rint(np.float64(part_g[i]) * scales[0]))
             whole_h[i] = np.int64(np.rint(np.float64(part_h[i]) * scales[1]))
         for i in range(n):
-            place = (np.uint64(nodes[i]) << _TWO) + (other if i & 1 else np.uint64(0))
+            place = (np.uint64(numbers[i]) << _TWO) + (other if i & 1 else np.uint64(0))
             add_pair(flat, place, whole_g[i], whole_h[i])
             flat[place + _TWO] += 1
     end(part, crew)
     if part < 0:
-        sum_parts(crew, out.reshape(-1), 2 * np.int64(other))
-        for i in range(other):
-            flat[i] += flat[other + np.uint64(i)]
+        sum_parts(crew, room.reshape(-1), 2 * np.int64(other))
+        for number in range(nodes.shape[0]):
+            for column in range(out.shape[1]):
+                even, odd = room[0, 0, number, column], room[0, 1, number, column]
+                out[nodes[number], column] = even + odd
 
 
 @kernel

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+_NOTHING = np.empty(0)
+
 
 class Arena:
     """Memory by name: asked for again, it is the same memory, with whatever it held.
@@ -25,12 +27,13 @@ class Arena:
     """
 
     def __init__(self) -> None:
-        self._kept: dict[str, NDArray[Any]] = {}
+        self._kept: dict[str, tuple[Any, NDArray[Any]]] = {}
 
     def take(self, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
         """An array of this shape and dtype; what was taken under this name before is lost."""
         size = prod(shape)
-        kept = self._kept.get(name)
-        if kept is None or kept.size < size or kept.dtype != dtype:
-            kept = self._kept[name] = np.empty(size, dtype)
-        return kept[:size].reshape(shape)
+        kept_dtype, kept = self._kept.get(name, (None, _NOTHING))
+        if kept_dtype is not dtype or kept.size < size:
+            kept = np.empty(size, dtype)
+            self._kept[name] = dtype, kept
+        return kept[:size] if len(shape) == 1 else kept[:size].reshape(shape)

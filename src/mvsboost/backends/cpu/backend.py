@@ -42,6 +42,7 @@ from mvsboost.backends.protocol import (
 )
 from mvsboost.dtypes import GRADIENT, PACKED, ROW, SCORE, WEIGHT
 from mvsboost.fixedpoint import Packing, sum_scale
+from mvsboost.numerics import float32_of_bits, float64_of_bits
 
 _FEW = 0.2  # share of the rows up to which a sample's own bins stay nearer than columns
 _TRANSPOSED = 8192  # rows whose bins stay in the cache while they are written by column
@@ -131,8 +132,7 @@ class CPUBackend:
         if compiled is None:
             self._threads.run(self._ask_objective, self.n_rows)
         else:
-            room = np.full((self._threads.n_threads, self.n_outputs), self._alpha)
-            compiled(CALLER, self._crew(), y, score, g, h, room)
+            compiled(CALLER, self._crew(), y, score, g, h, self._room)
         if self.rows.weight is not None or order == 1:
             weight = self._weight(0, self.n_rows)
             gradients.weigh(CALLER, self._crew(), g, h, weight, order == 1)
@@ -147,8 +147,10 @@ class CPUBackend:
         self._g[:, rows], self._h[:, rows] = g, h
 
     @cached_property
-    def _alpha(self) -> float:
-        return float(getattr(self.objective, "alpha", 0.0))
+    def _room(self) -> NDArray[np.float64]:
+        """The parameter of the objective, if it has one, for each output and thread; and room."""
+        alpha = float(getattr(self.objective, "alpha", 0.0))
+        return np.full((self._threads.n_threads, self.n_outputs), alpha)
 
     def gradients(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         return self._g, self._h
@@ -165,7 +167,7 @@ class CPUBackend:
         g, h, out = self._g, self._h, self._row_scores
         if rule.score is Score.MVS:
             bits = out.view(np.int32)
-            return gradients.value_of_bits(
+            return float32_of_bits(
                 sampling.mvs_scores(CALLER, self._crew(), g, h, rule.lam, rule.scale, out, bits)
             )
 
@@ -223,11 +225,11 @@ class CPUBackend:
         if isinstance(rule, Poisson) and rule.block == 0:
             mu, key = rule.mu[0], rule.key
             drawn, largest = sampling.draw_poisson(CALLER, crew, scores, mu, key, offset, *to)
-            max_weight = _value_of_bits(largest)
+            max_weight = float64_of_bits(largest)
         elif isinstance(rule, (Smallest, TopAndRest)):
             ranked = _ranked(rule)
             drawn, largest = sampling.draw_ranked(CALLER, crew, scores, offset, *ranked, *to)
-            max_weight = _value_of_bits(largest)
+            max_weight = float64_of_bits(largest)
         else:
             drawn, max_weight = self._draw_by_weights(rule, rows, weights)
             to = rows, weights, np.array([drawn])
@@ -241,8 +243,8 @@ class CPUBackend:
             n_rows=drawn,
             n_certain=int(certain),
             max_weight=max_weight,
-            max_gradient=_value_of_bits(largest_g),
-            max_hessian=_value_of_bits(largest_h),
+            max_gradient=float64_of_bits(largest_g),
+            max_hessian=float64_of_bits(largest_h),
             sum_weight=float(weight / scales[0]),
             sum_weight_squared=float(squared / scales[1]),
         )
@@ -352,7 +354,7 @@ class CPUBackend:
         words = self._arena.take(f"words {name}", (n_rows,), PACKED)
         order = self._arena.take(f"order {name}", (n_rows,), ROW)
         scratch = self._arena.take(f"scratch {name}", (n_rows,), ROW)
-        scales = 1.0 / packing.units()
+        scales = packing.scales()
         g, h, bits = self._g[output], self._h[output], packing.count_bits
 
         crew, offset = self._crew(n_rows), self.rows.offset
@@ -460,10 +462,9 @@ class CPUBackend:
         self, tree: TreeArrays, output: int, scales: NDArray[np.float64]
     ) -> NDArray[np.int64]:
         leaves, g, h = self._leaves_of(tree), self._g[output], self._h[output]
-        out = np.zeros((self._threads.n_threads, 2, len(leaves.node), 4), np.int64)
-        apply.sum_leaves(CALLER, self._crew(), leaves.number, g, h, scales, out)
-        sums = np.zeros((tree.n_nodes, 3), np.int64)
-        sums[leaves.node] = out[0, 0, :, :3]
+        sums, shape = np.zeros((tree.n_nodes, 3), np.int64), (2, len(leaves.node), 4)
+        room = self._arena.take("leaf sums", (self._threads.n_threads, *shape), np.int64)
+        apply.sum_leaves(CALLER, self._crew(), leaves.number, g, h, scales, leaves.node, room, sums)
         return sums
 
     def residual_counts(
@@ -512,7 +513,7 @@ class CPUBackend:
 
     def metric_range(self, metric: RowMetric) -> float:
         bits = self._losses(metric).view(np.int64)
-        return _value_of_bits(losses.largest_bits(CALLER, self._crew(), bits))
+        return float64_of_bits(losses.largest_bits(CALLER, self._crew(), bits))
 
     def metric_sums(self, metric: RowMetric, scale: float) -> int:
         rows = self._losses(metric)
@@ -520,11 +521,6 @@ class CPUBackend:
 
     def scores(self) -> NDArray[np.float64]:
         return self._scores
-
-
-def _value_of_bits(bits: int) -> float:
-    """The float64 number with these bits."""
-    return float(np.int64(bits).view(np.float64))
 
 
 def _ranked(rule: Smallest | TopAndRest) -> tuple[bool, Any, Any, Any, Any, float]:

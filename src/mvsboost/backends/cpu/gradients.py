@@ -24,7 +24,7 @@ from mvsboost.backends.cpu.crew import (
 )
 from mvsboost.backends.cpu.machine import wide_vectors
 from mvsboost.jit import kernel
-from mvsboost.numerics import coarse_sigmoid_scalar, exp_scalar
+from mvsboost.numerics import coarse_sigmoid_scalar, exp_scalar, float32_of_bits
 
 _TINY = 1e-16
 _INFINITE = np.int32(0x7F800000)
@@ -212,18 +212,13 @@ def moment_sums(part: Any, crew: Any, g: Any, h: Any, scales: Any, out: Any) -> 
         sum_parts(crew, out.reshape(-1), 4 * g.shape[0])
 
 
-def value_of_bits(bits: int) -> float:
-    """The float32 number with these bits."""
-    return float(np.array(bits, np.int32).view(np.float32))
-
-
 def range_of(
     crew: NDArray[np.int64], g: NDArray[np.float32], h: NDArray[np.float32]
 ) -> tuple[float, float, float, int]:
     """Largest |g|, largest and smallest h, and the first row that is not finite (or -1)."""
     g_max, h_max, h_min = bit_range(CALLER, crew, g.view(np.int32), h.view(np.int32))
     if g_max < _INFINITE and 0 <= h_max < _INFINITE and h_min >= 0:
-        return value_of_bits(g_max), value_of_bits(h_max), value_of_bits(h_min), -1
+        return float32_of_bits(g_max), float32_of_bits(h_max), float32_of_bits(h_min), -1
     bad = ~(np.isfinite(g) & np.isfinite(h)).all(axis=0)
     with np.errstate(invalid="ignore"):
         return (

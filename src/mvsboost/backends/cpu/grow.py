@@ -943,6 +943,21 @@ def grow(
 
 
 @kernel
+def copy_nodes(nodes: Any, links: Any, reals: Any, sample: Any, everything: Any) -> None:
+    """Copy what a tree keeps of its nodes, column by column; `everything` may be empty."""
+    integers, own = nodes.integers[0], nodes.reals[0]  # all threads' are the same
+    for node in range(sample.shape[0]):
+        for column in range(links.shape[0]):
+            links[column, node] = integers[node, column]
+        for column in range(N_REALS):
+            reals[column, node] = own[node, column]
+        for word in range(2):
+            sample[node, word] = integers[node, WORDS + word]
+            if everything.shape[0] > 0:
+                everything[node, word] = integers[node, WORDS + 2 + word]
+
+
+@kernel
 def mark_leaves(
     part: Any, crew: Any, n_threads: Any, rows: Any, integers: Any, n_nodes: Any, leaf: Any
 ) -> None:

@@ -75,9 +75,15 @@ class TreeGrower:
 
     def _look_at(self, request: TreeRequest) -> grow.Features:
         """The sample looks at all features of the request, often those of the tree before."""
-        if self._features is None or self._features.index is not request.features:
-            self._features = _features(request, self._n_bins, self._unusual)
-        return self._features._replace(categorical=request.categorical, monotone=request.monotone)
+        kept = self._features
+        if kept is not None and kept.index is request.features:
+            if kept.categorical is request.categorical and kept.monotone is request.monotone:
+                return kept
+            kept = kept._replace(categorical=request.categorical, monotone=request.monotone)
+        else:
+            kept = _features(request, self._n_bins, self._unusual)
+        self._features = kept
+        return kept
 
     def grow(
         self, request: TreeRequest, sample: Members, everything: Members | None, source: grow.Source
@@ -216,28 +222,30 @@ def _few_rows(features: grow.Features) -> int:
 def _limits(request: TreeRequest) -> NDArray[np.float64]:
     """Limits of each look; all rows need no floor on how many of them were sampled."""
     r, limits = request, np.empty((2, N_LIMITS))
-    limits[:] = r.l2, r.min_weight, r.min_hessian, r.min_count, -np.inf, np.inf, r.dispersion
+    limits[0] = r.l2, r.min_weight, r.min_hessian, r.min_count, -np.inf, np.inf, r.dispersion
+    limits[1] = limits[0]
     limits[1, MIN_COUNT] = 1
     return limits
 
 
 def _as_result(nodes: grow.Nodes, n: int, exact: bool) -> GrownNodes:
-    """Copies: the next tree is grown in the same room. All threads' nodes are the same."""
-    # side by side, as in trees grown verb by verb: kernels are compiled for the layout of arrays
-    links = nodes.integers[0, :n, : grow.RIGHT + 1].T.astype(NODE, order="C")
-    reals = nodes.reals[0, :n].T.copy()
-    words = nodes.integers[0, :n, grow.WORDS : grow.WORDS + 4]
+    """Copies, since the next tree is grown in the same room; but for the tables of sides."""
+    links, reals = np.empty((4, n), NODE), np.empty((grow.N_REALS, n))
+    sample, everything = np.empty((n, 2), PACKED), np.empty((n if exact else 0, 2), PACKED)
+    grow.copy_nodes(nodes, links, reals, sample, everything)
+    feature, threshold, left, right = links
+    gain, lower, upper = reals
     return GrownNodes(
-        feature=links[grow.FEATURE],
-        threshold=links[grow.THRESHOLD],
-        left=links[grow.LEFT],
-        right=links[grow.RIGHT],
-        goes_left=nodes.goes_left[0, :n].copy(),
-        gain=reals[grow.GAIN],
-        lower=reals[grow.LOW],
-        upper=reals[grow.HIGH],
-        sample=words[:, :2].copy(),
-        everything=words[:, 2:].copy() if exact else None,
+        feature,
+        threshold,
+        left,
+        right,
+        goes_left=nodes.goes_left[0, :n],
+        gain=gain,
+        lower=lower,
+        upper=upper,
+        sample=sample,
+        everything=everything if exact else None,
     )
 
 

@@ -75,7 +75,7 @@ class Threads:
 
     def crew(self, n_rows: int) -> NDArray[np.int64]:
         """The crew for a kernel over so many rows; sleepers are woken if these are many."""
-        if self._words[N_ASLEEP] > 0 and n_rows >= 2 * SMALLEST_PART:
+        if n_rows >= 2 * SMALLEST_PART and self._words[N_ASLEEP] > 0:
             self._wake()
         return self._words
 
