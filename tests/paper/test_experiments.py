@@ -185,6 +185,7 @@ def test_learning_time_is_bounded_by_its_stages(filled):
         assert parts == [f"{each * part:.2f}" for part in in_full]
     assert _row(table, "Change, were trees free") == ["-80.0%", "-80.0%"]
     assert _row(table, "Change, were all but trees free") == ["-80.0%", "-80.0%"]
+    assert _row(table, "Change of trees alone") == ["-60.0%", "-60.0%"]
 
 
 def test_learning_time_stands_beside_lightgbms(filled):
