@@ -78,8 +78,8 @@ _STAGES = (
     "Where the time of no sampling and of the fastest MVS goes, in milliseconds of an iteration: "
     "growing the tree, other passes over rows (gradients, the draw, sums of leaves), both with the "
     "Python that calls them, and Python between; medians of the same fits. Below, what the change "
-    "of the time would be if MVS grew its trees in no time; if it did all else in no time; and if no "
-    "sampling did all else in no time too, which leaves trees alone."
+    "of the time would be if MVS grew its trees in no time; if it did all else in no time; and if "
+    "no sampling did all else in no time too, which leaves trees alone."
 )
 
 
