@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import t as student
+from scipy.stats import ttest_1samp
 
 from mvsboost.cli import main
 from mvsboost.errors import ParameterError
@@ -18,7 +20,7 @@ from mvsboost.paper.plan import METHODS, NO_SAMPLING, SIZES, Size, setting
 from mvsboost.paper.sets import LARGE_SETS, PAPER_SETS, SETS, Part, PreparedSet, SetInfo
 from mvsboost.paper.sets.base import split_at_random
 from mvsboost.paper.sets.large import synthetic
-from mvsboost.paper.summaries import change_of
+from mvsboost.paper.summaries import change_of, paired_change
 
 TINY = Size(
     effort=0,
@@ -231,3 +233,13 @@ def test_changes_are_in_percent_of_the_mean_baseline():
     assert change.p_value == pytest.approx(1.0)
     assert np.isnan(change_of([0.1], [0.1]).p_value)
     assert change_of([0.08, 0.0801, 0.0799], [0.1, 0.1, 0.1]).p_value < 0.01
+
+
+def test_splits_of_the_same_rows_are_not_independent():
+    ratios = [0.97, 1.0, 0.98, 1.01, 0.96, 0.99]
+    plain = paired_change(ratios, [1.0] * 6)
+    shared = paired_change(ratios, [1.0] * 6, shared=0.25)
+    assert plain.p_value == pytest.approx(ttest_1samp(np.array(ratios) - 1.0, 0.0).pvalue)
+    t = abs(plain.mean) / (plain.deviation * np.sqrt(1 / 6 + 0.25))
+    assert shared.p_value == pytest.approx(2 * student.sf(t, 5)) > plain.p_value
+    assert (shared.mean, shared.deviation) == (plain.mean, plain.deviation)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from mvsboost.paper.experiments import EXPERIMENTS
+from mvsboost.paper.experiments.ablation import _standard_error
 from mvsboost.paper.experiments.learning_time import PAPER_TIME
+from mvsboost.paper.experiments.quality import PAPER_QUALITY, paper_quality
 from mvsboost.paper.plan import SIZES, Cell, Plan
 from mvsboost.paper.runner import missing_cells
 from mvsboost.paper.store import Store
@@ -312,6 +315,17 @@ def test_theory_and_ablation(filled):
     assert _row(variants, "second look 8") == ["-0.25% (1 of 1)"]
     assert _row(variants, "as xgboost") == ["+10.00% (0 of 1)"]
     assert _row(levels, "a draw for each level") == ["+10.00% (1 of 1)"]
+
+
+def test_ablation_says_how_far_folds_stray():
+    steady, astray = np.array([1.0, 1.0]), np.array([-3.0, 1.0])  # standard errors 0 and 2
+    assert _standard_error([steady, astray]) == ", ± 1.00"
+    assert _standard_error([steady, astray[:1]]) == ""
+
+
+def test_the_papers_click_is_the_whole():
+    assert paper_quality("mvs", ["whole click"]) == PAPER_QUALITY["mvs"]["click"]
+    assert np.isnan(paper_quality("mvs", ["sba"]))
 
 
 def test_hosts_are_compared_with_themselves(filled):

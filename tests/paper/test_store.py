@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from mvsboost.errors import DataError
-from mvsboost.paper.store import Store, key_of
+from mvsboost.paper.store import Store, key_of, made_by
 
 CELL = {"set": "adult", "sampler": {"name": "mvs", "rate": 0.1}, "seed": 0}
 
@@ -33,6 +34,31 @@ def test_a_torn_line_is_forgotten_and_written_over(tmp_path):
         assert store.get({**CELL, "seed": 1}) is None
         store.put({**CELL, "seed": 2}, {"error": 0.3})
     assert [record["cell"]["seed"] for record in Store(tmp_path)] == [0, 2]
+
+
+def test_lines_may_end_as_windows_ends_them(tmp_path):
+    with Store(tmp_path) as store:
+        for seed in range(5):
+            store.put({**CELL, "seed": seed}, {"error": 0.1})
+    path = tmp_path / "cells.jsonl"
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    with Store(tmp_path) as store:
+        store.put({**CELL, "seed": 5}, {"error": 0.2})
+    assert [record["cell"]["seed"] for record in Store(tmp_path)] == list(range(6))
+
+
+def test_who_writes_sees_what_another_has_written_since(tmp_path):
+    late = Store(tmp_path)
+    with Store(tmp_path) as early:
+        early.put(CELL, {"error": 0.1})
+    with late:
+        assert late.get(CELL) == {"error": 0.1}
+
+
+def test_a_record_can_say_what_made_it():
+    ours, theirs = made_by(CELL), made_by({**CELL, "engine": "numpy"})
+    assert set(ours) == {"code"}
+    assert theirs == {**ours, "numpy": np.__version__}
 
 
 def test_a_damaged_line_inside_is_named(tmp_path):

@@ -78,10 +78,11 @@ def fit_and_judge(
         ``second_look``, ``leaf_values``, ``seed``, and ``fold``: -1 for the test part, else
         the number of the fold out of ``folds`` of the training part. If it has them,
         ``threads``; ``patience``, which ends training so many iterations after the judged
-        rows' best loss; ``split``, the number of a new random split of the set in place of its
-        own; ``decider``, rate and λ of a sample that takes the place of all rows; ``course``, at
-        how many numbers of trees on the way, of equal distance, errors are wanted (``errors``);
-        ``stages``, whether the seconds of each verb of the backend are wanted.
+        rows' best loss, and has the result say how many ``trees`` are used; ``split``, the
+        number of a new random split of the set in place of its own; ``decider``, rate and λ of a
+        sample that takes the place of all rows; ``course``, at how many numbers of trees on the
+        way, of equal distance, errors are wanted (``errors``); ``stages``, whether the seconds of
+        each verb of the backend are wanted.
     folder : Path, optional
         Where the data lie.
     pause : Pause
@@ -111,6 +112,8 @@ def fit_and_judge(
     }
     if "stages" in cell:
         result["stages"] = dict(fitted.stages)
+    if "patience" in cell:
+        result["trees"] = fitted.trees
     if "course" in cell:
         result["errors"] = [error(fitted.predict(trees)) for trees in trees_on_the_way(cell)]
     return result
@@ -255,7 +258,7 @@ def _ours(
         probability: NDArray[np.float64] = objective.link.inverse(scores)[0]
         return probability
 
-    return Fitted(predict, seconds, stages)
+    return Fitted(predict, seconds, stages, model.used_iterations())
 
 
 class _Pausing:

@@ -18,6 +18,7 @@ from mvsboost.numerics import sigmoid
 from mvsboost.paper.draws import mvs_weights
 from mvsboost.paper.turns import Pause
 from mvsboost.random import Purpose, stream_key
+from mvsboost.sampling import LAMBDA_FLOOR
 
 __all__ = ["DRAWN", "HOSTS", "OWN", "Fitted"]
 
@@ -41,11 +42,14 @@ class Fitted(NamedTuple):
         Time of boosting.
     stages : mapping of str to float
         Seconds of it in each verb of the backend; empty where the engine has none.
+    trees : int
+        Trees that predictions use, where that is not what was asked for; else 0.
     """
 
     predict: Callable[[int], Floats]
     seconds: float
     stages: Mapping[str, float] = MappingProxyType({})
+    trees: int = 0
 
 
 def _lightgbm(
@@ -119,7 +123,9 @@ class _SampledGradients:
         p = sigmoid(scores)
         g, h = p - self.target, p * (1.0 - p)
         lam = self.sampler["lam"]
-        lam = float((g.sum() / h.sum()) ** 2) if lam == "root" else lam
+        if lam == "root":  # with the floor that it has here, without which it soon is nearly 0
+            floor = LAMBDA_FLOOR * float((g * g).sum() / (h * h).sum())
+            lam = max(float((g.sum() / h.sum()) ** 2), floor)
         key = stream_key(self.seed, self.iteration, Purpose.DRAW)
         self.iteration += 1
         weight = mvs_weights(g, h, self.sampler["rate"], lam, key)

@@ -19,7 +19,7 @@ from mvsboost.paper.experiments import EXPERIMENTS
 from mvsboost.paper.levels import boost_by_levels
 from mvsboost.paper.plan import Cell, Plan
 from mvsboost.paper.race import race
-from mvsboost.paper.store import key_of
+from mvsboost.paper.store import key_of, made_by
 from mvsboost.paper.theory import judge_samplers
 
 __all__ = ["missing_cells", "run_cells"]
@@ -69,7 +69,7 @@ def run_cells(
                 else _results(_at_once, cells, plan.folder, ahead=1)
             )
             for cell, result, seconds in results:
-                plan.store.put(cell, result, took=round(seconds, 3))
+                plan.store.put(cell, result, took=round(seconds, 3), made_by=made_by(cell))
                 done += 1
                 show(1, 0)
             show(0, len(shared) - len(cells) if shared else 0)  # they are counted again

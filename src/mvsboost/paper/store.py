@@ -2,6 +2,9 @@
 
 A line is complete or it is not there: it is written in one piece and forced to disk,
 and a last line that was torn by a crash is cut off when the file is opened again.
+
+A key holds the release but not the code in between, which would have every commit begin
+anew; `made_by` says what code and what host a record is from.
 """
 
 from __future__ import annotations
@@ -10,6 +13,8 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -17,7 +22,7 @@ from typing import Any
 import mvsboost
 from mvsboost.errors import DataError
 
-__all__ = ["Store", "key_of"]
+__all__ = ["Store", "code_fingerprint", "key_of", "made_by"]
 
 FILE = "cells.jsonl"
 
@@ -33,6 +38,31 @@ def key_of(cell: Mapping[str, Any]) -> str:
     whole = {**cell, "release": mvsboost.__version__}
     text = json.dumps(whole, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@cache
+def code_fingerprint() -> str:
+    """A short name for the code of this library, the paper's experiments left out.
+
+    Examples
+    --------
+    >>> len(code_fingerprint())
+    12
+    """
+    package, digest = Path(mvsboost.__file__).parent, hashlib.sha256()
+    for module in sorted(package.rglob("*.py")):
+        name = module.relative_to(package).as_posix()
+        if not name.startswith("paper/"):
+            digest.update(name.encode() + b"\0" + module.read_bytes().replace(b"\r\n", b"\n"))
+    return digest.hexdigest()[:12]
+
+
+def made_by(cell: Mapping[str, Any]) -> dict[str, str]:
+    """What a record of a cell is from: the code, and the release of another library that trains."""
+    engine, made = cell.get("engine", "mvsboost"), {"code": code_fingerprint()}
+    if engine != "mvsboost":
+        made[engine] = version(engine)
+    return made
 
 
 class Store:
@@ -59,26 +89,25 @@ class Store:
         self._file: Any = None
         self._load()
 
-    def _load(self) -> None:
+    def _load(self) -> int:
+        """Read every whole line; returns the bytes that these take."""
         if not self.path.exists():
-            return
-        for number, line in enumerate(self._whole_lines(), 1):
+            return 0
+        text = self.path.read_bytes()
+        whole = text.rfind(b"\n") + 1
+        for number, line in enumerate(text[:whole].splitlines(), 1):
             try:
                 record = json.loads(line)
                 self._records[record["key"]] = record
             except (ValueError, KeyError, TypeError) as error:
                 raise DataError(f"{self.path}, line {number} is damaged: remove it") from error
-
-    def _whole_lines(self) -> list[str]:
-        text = self.path.read_bytes()
-        return text[: text.rfind(b"\n") + 1].decode().splitlines()
+        return whole
 
     def __enter__(self) -> Store:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._file = self.path.open("ab")
         _lock(self._file, self.path)
-        whole = sum(len(line.encode()) + 1 for line in self._whole_lines())
-        self._file.truncate(whole)
+        self._file.truncate(self._load())  # again: another run may have ended since
         return self
 
     def __exit__(
@@ -118,7 +147,7 @@ def _lock(file: Any, path: Path) -> None:
     """Refuse a second writer."""
     try:
         import fcntl
-    except ImportError:  # Windows refuses by itself to truncate what another has open
+    except ImportError:  # on Windows nobody is refused
         return
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -5,11 +5,13 @@ What it shows decides the library's defaults; the test part is not looked at.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mvsboost.paper.plan import N_FOLDS, NO_SAMPLING, Cell, Experiment, Plan, Setting, setting
 from mvsboost.paper.summaries import percent
@@ -24,7 +26,8 @@ _TEXT = (
     "folds, everybody stopped at the number of trees of least loss on the fold, so that a noisier "
     "step does not pass for a better one. The first line is the base: MVS, λ by the last tree's "
     "leaves, leaf values from all rows, no second look; every other line changes one thing. In "
-    "brackets on how many of the sets it is better than the base."
+    "brackets on how many of the sets it is better than the base, and the standard error, over "
+    "folds, of its difference to the base."
 )
 _LEVELS_TEXT = (
     "A draw for each tree or for each level, in a small program of its own (trees of depth 5, "
@@ -112,8 +115,8 @@ def _cells(plan: Plan) -> Iterator[Cell]:
                 yield from _by_levels(plan, name, rate, fresh)
 
 
-Changes = list[dict[str, float]]
-"""By rate: the change of each set that is known, in %."""
+Changes = list[dict[str, NDArray[np.float64]]]
+"""By rate: the changes on folds of each set that is known, in %."""
 
 
 def _changes(
@@ -123,20 +126,29 @@ def _changes(
     for rate in _RATES[plan.size.effort]:
         found.append({})
         for name in plan.sets:
-            error, base = plan.mean_error(cells(name, rate)), plan.mean_error(without(name))
-            if error is not None and base is not None:
-                found[-1][name] = 100.0 * (error / base - 1.0)
+            errors, base = plan.errors(cells(name, rate)), plan.errors(without(name))
+            if errors is not None and base is not None:
+                found[-1][name] = 100.0 * (np.array(errors) - base) / np.mean(base)
     return found
 
 
 def _row(title: str, changes: Changes, base: Changes) -> list[str]:
     cells = []
     for ours, other in zip(changes, base, strict=True):
-        both = [name for name in ours if name in other]
-        better = sum(ours[name] < other[name] for name in both)
-        mean = percent(float(np.mean(list(ours.values())))) if ours else ""
-        cells.append(f"{mean} ({better} of {len(both)})" if ours and changes is not base else mean)
+        differences = [ours[name] - other[name] for name in ours if name in other]
+        better = sum(difference.mean() < 0 for difference in differences)
+        mean = percent(float(np.mean([of.mean() for of in ours.values()]))) if ours else ""
+        beside = f"({better} of {len(differences)}{_standard_error(differences)})"
+        cells.append(f"{mean} {beside}" if ours and changes is not base else mean)
     return [title, *cells]
+
+
+def _standard_error(differences: list[NDArray[np.float64]]) -> str:
+    """That of the mean over sets, from the folds of each; empty where one has a single fold."""
+    if any(len(difference) < 2 for difference in differences):
+        return ""
+    of_sets = [one.std(ddof=1) / math.sqrt(len(one)) for one in differences]
+    return f", ± {math.hypot(*of_sets) / len(of_sets):.2f}"
 
 
 def _parts(plan: Plan) -> list[Part]:

@@ -34,8 +34,12 @@ _TEXT = (
 
 
 def paper_quality(key: str, names: Sequence[str]) -> float:
-    """The paper's mean over those of the sets that it has; NaN if there are none."""
-    theirs = [PAPER_QUALITY[key][name] for name in names if name in PAPER_QUALITY[key]]
+    """The paper's mean over those of the sets that it has; NaN if there are none.
+
+    Its Click is the whole; the first tenth stands beside the same figure.
+    """
+    asked = ["click" if name == "whole click" else name for name in names]
+    theirs = [PAPER_QUALITY[key][name] for name in asked if name in PAPER_QUALITY[key]]
     return sum(theirs) / len(theirs) if theirs else math.nan
 
 
@@ -56,9 +60,8 @@ def quality_table(plan: Plan, methods: Mapping[str, Method]) -> Table:
         of_paper = average([found[name] for name in published])
         means = average(list(found.values())), of_paper
         rows.append([method.title, *map(with_spread, (*found.values(), *means))])
-        paper = PAPER_QUALITY.get(key)
-        if paper:
-            cells = [percent(paper[s]) if s in paper else "" for s in plan.sets]
+        if key in PAPER_QUALITY:
+            cells = [percent(paper_quality(key, [name])) for name in plan.sets]
             mean = percent(paper_quality(key, plan.sets))
             rows.append([f"{method.title}, paper", *cells, "", mean])
     return Table(["", *(SETS[name].title for name in plan.sets), "mean", "no stand-ins"], rows)

@@ -19,9 +19,13 @@ _TEXT = (
     "Change of 1 − AUC at the best rate and at the published learning rates: on the set's own "
     "split, mean and standard deviation over {} seeds, and on {} random splits of all its rows, a "
     "fifth of them for testing, one fit each, mean and standard deviation over these. A star "
-    "marks changes that a paired t-test gives a probability under 5% to be chance. Settings are "
-    "those that folds of the set's own training part chose. {}"
+    "marks changes that a paired t-test gives a probability under 5% to be chance, for splits one "
+    "that knows that they share rows. Settings are those that folds of the set's own training part "
+    "chose, so rows that are for testing in other splits had a part in the choice. {}"
 )
+_SHARED = 0.25
+"""Rows for testing to rows for training."""
+
 _ONLY_SMALL = "Sets under 50,000 rows alone."
 
 
@@ -68,7 +72,7 @@ def _changes(plan: Plan, name: str, one: Contender) -> tuple[Change, Change] | N
     baseline = plan.errors(_of_splits(plan, name, one, NO_SAMPLING))
     if own is None or errors is None or baseline is None:
         return None
-    return own, paired_change(errors, baseline)
+    return own, paired_change(errors, baseline, _SHARED)
 
 
 def _parts(plan: Plan) -> list[Part]:
