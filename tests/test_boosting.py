@@ -14,7 +14,7 @@ from mvsboost.backends.cpu import CPUBackend
 from mvsboost.backends.reference import ReferenceBackend
 from mvsboost.boosting import train
 from mvsboost.data import Dataset
-from mvsboost.errors import MVSBoostError, ObjectiveError, ParameterError
+from mvsboost.errors import DataError, MVSBoostError, ObjectiveError, ParameterError
 from mvsboost.metrics import get_metric
 from mvsboost.objectives import (
     Absolute,
@@ -582,3 +582,32 @@ def test_values_of_few_sampled_rows_do_not_explode(sampler, second_look, l2, mak
     before, after = losses(Dataset.from_data(X, y), config)
     # forty rows are noise enough for some loss, not for a model that is sure and wrong
     assert after <= before + 1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("objective", "squared"),
+        ("sampler", "mvs"),
+        ("n_estimators", -1),
+        ("learning_rate", -1.0),
+        ("colsample", 0.0),
+        ("leaf_values", "x"),
+        ("order", 3),
+    ],
+)
+def test_a_configuration_is_checked(name, value, make_data, make_config):
+    config = replace(make_config(Squared()), **{name: value})
+    with pytest.raises(ParameterError, match=f"{name} must be"):
+        train(make_data("squared", 40), config)
+
+
+def test_samplers_targets_and_metrics_are_checked(make_data, make_config):
+    data = make_data("squared", 40)
+    with pytest.raises(ParameterError, match="rate must be"):
+        train(data, make_config(Squared(), sampler=MVS(rate=5.0)))
+    with pytest.raises(DataError, match="class codes"):
+        train(data, make_config(Logistic()))
+    twice = [get_metric("rmse", Squared())] * 2
+    with pytest.raises(ParameterError, match="metrics must be different"):
+        train(data, make_config(Squared(), metrics=twice), eval_sets={"same": data})

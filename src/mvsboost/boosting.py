@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +89,27 @@ class TrainConfig:
     n_threads: int = 1
     device: str = "cpu"
 
+    def validate(self) -> None:
+        """Raise `ParameterError` for a value outside what is allowed."""
+        if not isinstance(self.objective, Objective):
+            allowed = "an Objective, such as make_objective makes of a name"
+            raise ParameterError("objective", self.objective, allowed)
+        if not isinstance(self.sampler, Sampler):
+            allowed = "a Sampler, such as make_sampler makes of a name"
+            raise ParameterError("sampler", self.sampler, allowed)
+        self.sampler.validate()
+        names = [metric.name for metric in self.metrics]
+        for name, right, allowed in (
+            ("n_estimators", self.n_estimators >= 0, "at least 0"),
+            ("learning_rate", 0.0 < self.learning_rate < math.inf, "a number > 0"),
+            ("colsample", 0.0 < self.colsample <= 1.0, "in (0, 1]"),
+            ("leaf_values", self.leaf_values in ("all", "sample"), "'all' or 'sample'"),
+            ("order", self.order in (1, 2), "1 or 2"),
+            ("metrics", len(set(names)) == len(names), "different from each other"),
+        ):
+            if not right:
+                raise ParameterError(name, getattr(self, name), allowed)
+
 
 @dataclass(frozen=True)
 class TrainResult:
@@ -119,6 +140,7 @@ def train(
     callbacks: Iterable[Callback] = (),
     init_model: Model | None = None,
     backend: BackendFactory | None = None,
+    metadata: Mapping[str, Any] | None = None,
 ) -> TrainResult:
     """Boost trees on the rows that the sampler draws.
 
@@ -134,8 +156,11 @@ def train(
         Continue from this model; its trees stay, and iterations are numbered on.
     backend : callable, optional
         ``backend(rows, objective)`` puts rows behind a backend; by default the device's.
+    metadata : mapping, optional
+        The model's ``metadata`` from the start, checkpoints included; by default `init_model`'s.
     """
-    run = _Run.start(dataset, config, dict(eval_sets or {}), list(callbacks), init_model, backend)
+    sets, callbacks = dict(eval_sets or {}), list(callbacks)
+    run = _Run.start(dataset, config, sets, callbacks, init_model, backend, metadata)
     for iteration in run.iterations:
         try:
             gradients = run.compute_gradients()
@@ -175,9 +200,13 @@ class _Run:
         callbacks: list[Callback],
         init_model: Model | None,
         factory: BackendFactory | None,
+        metadata: Mapping[str, Any] | None,
     ) -> _Run:
+        config.validate()
+        config.objective.check_target(dataset.rows.target)
         for data in eval_sets.values():
             _check_mapper(data, dataset.mapper, "an evaluation set")
+            config.objective.check_values(data.rows.target)
         make = factory or backend_factory(config.device, config.n_threads)
         backend = TimedBackend(make(dataset.rows, config.objective))
         evaluation = {
@@ -189,6 +218,8 @@ class _Run:
             _check_start(init_model, dataset, config.objective)
             model = init_model.copy()
             model.best_iteration = None  # early stopping looks for it anew
+        if metadata is not None:
+            model.metadata = dict(metadata)
         for rows in (backend, *(other for other, _ in evaluation.values())):
             model.put_scores(rows)
         first = model.n_iterations
@@ -351,7 +382,18 @@ def _check_start(model: Model, dataset: Dataset, objective: Objective) -> None:
             f"init_model has {model.n_outputs} output(s), objective {objective.name!r} has "
             f"{objective.n_outputs}: continue with the objective it was trained with"
         )
+    then, now = (_kind_of(one) for one in (model.objective, objective))
+    if then != now:
+        raise DataError(
+            f"init_model was trained for {then}, this is for {now}: continue with the objective "
+            f"it was trained with"
+        )
     _check_mapper(dataset, model.mapper, "a data set to continue init_model on")
+
+
+def _kind_of(objective: Objective) -> str:
+    """What must stay the same for scores to be added to; of a user's own a file keeps no more."""
+    return f"objective {objective.name!r} with link {objective.link.name!r}"
 
 
 def _feature_table(dataset: Dataset, monotone: Mapping[int, int]) -> FeatureTable:

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
+import numpy as np
+
 from mvsboost.errors import ParameterError
 from mvsboost.model import Model
 
@@ -106,7 +108,7 @@ class EarlyStopping(Callback):
         metric: str | None = None,
         min_delta: float = 0.0,
     ) -> None:
-        if rounds < 1:
+        if not isinstance(rounds, (int, np.integer)) or rounds < 1:
             raise ParameterError("early_stopping_rounds", rounds, "a positive integer")
         self.rounds, self.data, self.metric, self.min_delta = rounds, data, metric, min_delta
         self._watched, self._sign, self._best = ("", ""), 1.0, 0
@@ -158,7 +160,7 @@ class TimeLimit(Callback):
     """Stop after a number of seconds."""
 
     def __init__(self, seconds: float) -> None:
-        if not seconds > 0:
+        if not isinstance(seconds, (int, float, np.number)) or not seconds > 0:
             raise ParameterError("TimeLimit.seconds", seconds, "positive")
         self.seconds = seconds
         self._start = 0.0
@@ -182,7 +184,7 @@ class Checkpoint(Callback):
     """
 
     def __init__(self, path: str | PathLike[str], every: int = 10) -> None:
-        if every < 1:
+        if not isinstance(every, (int, np.integer)) or every < 1:
             raise ParameterError("Checkpoint.every", every, "a positive integer")
         self.path, self.every = path, every
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from typing import Any, TypeVar
+from zlib import crc32
 
 import numpy as np
+from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state, column_or_1d, compute_class_weight
@@ -18,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from mvsboost.backends.cpu.threads import available_cores
 from mvsboost.boosting import TrainConfig, TrainResult, train
 from mvsboost.callbacks import Callback, Checkpoint, EarlyStopping, LogProgress
-from mvsboost.data import Columns, Dataset, check_lengths, ingest
+from mvsboost.data import Columns, Dataset, check_lengths, check_weight, ingest
 from mvsboost.errors import DataError, ModelFormatError, ParameterError
 from mvsboost.metrics import Metric, default_metric, get_metric
 from mvsboost.model import Model
@@ -88,24 +91,34 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         sampler.validate()
         self._note_columns(X, reset=True)
         columns = ingest(X, categorical_features=self.categorical_features)
-        target = self._encode_target(y)
+        start = _starting_point(init_model, resume)
+        target = self._encode_target(y, start)
         objective = self._make_objective()
         objective.check_target(target)
         held_out = _eval_items(eval_set)
         evaluated = bool(held_out) or self.validation_fraction is not None
-        metrics = self._metrics(objective) if evaluated else []
-        start = _starting_point(init_model, resume)
+        metrics = self._metrics(objective)
         callbacks = self._callbacks(evaluated)
-        if resume is not None:
-            callbacks.append(Checkpoint(resume))  # the last, so that it saves what others note
         seed = self._seed()
-        weight = None if sample_weight is None else np.asarray(sample_weight)
+        weight = check_weight(sample_weight, columns.n_rows, "sample_weight")
         dataset, evaluation = self._datasets(columns, target, weight, held_out, start, seed)
-        config = self._config(objective, sampler, metrics, dataset, seed)
+        about = self._about()
+        if resume is not None:
+            about["data"] = _fingerprint(dataset)
+            callbacks.append(Checkpoint(resume))  # the last, so that it saves what others note
+        config = self._config(objective, sampler, metrics if evaluated else [], dataset, seed)
         if start is not None and resume is not None:
+            _check_checkpoint(start.metadata, about, resume)
             left = max(0, config.n_estimators - start.n_iterations)
             config = replace(config, n_estimators=left)
-        result = train(dataset, config, eval_sets=evaluation, callbacks=callbacks, init_model=start)
+        result = train(
+            dataset,
+            config,
+            eval_sets=evaluation,
+            callbacks=callbacks,
+            init_model=start,
+            metadata=about,
+        )
         return self._adopt(result)
 
     def _note_columns(self, X: Any, *, reset: bool) -> None:
@@ -113,7 +126,10 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         if hasattr(X, "shape") or isinstance(X, Sequence):
             X = X if hasattr(X, "shape") else np.asarray(X)
             if getattr(X, "ndim", 2) == 2:
-                validate_data(self, X, reset=reset, skip_check_array=True)
+                try:
+                    validate_data(self, X, reset=reset, skip_check_array=True)
+                except DuplicateError as error:
+                    raise DataError(f"Duplicate column names in X: {error}") from error
 
     def _seed(self) -> int:
         state = self.random_state
@@ -138,11 +154,12 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         start: Model | None,
         seed: int,
     ) -> tuple[Dataset, dict[str, Dataset]]:
-        check_lengths(columns.n_rows, y=target, sample_weight=weight)
+        check_lengths(columns.n_rows, y=target)
         held_out: dict[str, tuple[Any, Any, Any]] = {}
         if self.validation_fraction is not None:
             groups = target if self._n_classes() else np.zeros(len(target))
             apart = rows_set_aside(groups, self.validation_fraction, seed)
+            _check_parts(self.validation_fraction, groups, apart)
             part = None if weight is None else weight[apart]
             held_out[VALIDATION] = (columns.take(apart), target[apart], part)
             columns, target = columns.take(~apart), target[~apart]
@@ -165,7 +182,7 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
             name: Dataset.from_data(
                 table,
                 labels,
-                weight=self._class_weighted(labels, rows),
+                weight=rows,
                 n_classes=n_classes,
                 mapper=dataset.mapper,
                 schema=dataset.schema,
@@ -219,7 +236,12 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
             return [default_metric(objective)]
         several = isinstance(self.eval_metric, (list, tuple))
         specs = self.eval_metric if several else [self.eval_metric]
-        return [get_metric(spec, objective) for spec in specs]
+        metrics = [get_metric(spec, objective) for spec in specs]
+        if not metrics or len({metric.name for metric in metrics}) < len(metrics):
+            raise ParameterError(
+                "eval_metric", self.eval_metric, "one metric, or several different"
+            )
+        return metrics
 
     def _callbacks(self, evaluated: bool) -> list[Callback]:
         callbacks = list(self.callbacks or ())
@@ -243,13 +265,17 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         self.sampling_history_ = result.sampling_history
         self.stop_reason_ = result.stop_reason
         self.stage_times_ = result.stage_times
+        self.model_.metadata.pop("data", None)  # for checkpoints only
         self._expose()
-        self.model_.metadata = {
+        return self
+
+    def _about(self) -> dict[str, Any]:
+        """What a file keeps of the estimator besides the model itself."""
+        return {
             "estimator": type(self).__name__,
             "parameters": plain_parameters(self.get_params(deep=False)),
             **self._labels(),
         }
-        return self
 
     def _expose(self) -> None:
         """Set the public attributes that follow from the model."""
@@ -328,11 +354,12 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
 
     # --- what subclasses fill in ------------------------------------------------------------------
 
-    def _encode_target(self, y: Any) -> NDArray[np.float64]:
+    def _encode_target(self, y: Any, start: Model | None) -> NDArray[np.float64]:
+        """The target as numbers; classes are those of the model to start from, if there is one."""
         raise NotImplementedError
 
     def _encode_eval(self, y: Any) -> NDArray[np.float64]:
-        return self._encode_target(y)
+        return self._encode_target(y, None)
 
     def _make_objective(self) -> Objective:
         raise NotImplementedError
@@ -417,12 +444,13 @@ class MVSClassifier(ClassifierMixin, _MVSEstimator):  # type: ignore[misc]
         self.device = device
         self.verbose = verbose
 
-    def _encode_target(self, y: Any) -> NDArray[np.float64]:
+    def _encode_target(self, y: Any, start: Model | None) -> NDArray[np.float64]:
         labels = _vector(y)
-        if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-            row = int(np.argmin(np.isfinite(labels)))
-            raise DataError(f"Input y contains NaN or infinity: row {row} holds {labels[row]}")
+        _check_labels(labels)
         check_classification_targets(labels)
+        if start is not None and "classes" in start.metadata:
+            self._restore_labels(start.metadata)
+            return self._codes(labels, "y", "the classes of the model to go on from")
         self.classes_, codes = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
             only = self.classes_.tolist()[0]
@@ -431,11 +459,15 @@ class MVSClassifier(ClassifierMixin, _MVSEstimator):  # type: ignore[misc]
 
     def _encode_eval(self, y: Any) -> NDArray[np.float64]:
         labels = _vector(y)
+        _check_labels(labels)
+        return self._codes(labels, "eval_set", "the training classes")
+
+    def _codes(self, labels: NDArray[Any], what: str, known: str) -> NDArray[np.float64]:
         unknown = labels[~np.isin(labels, self.classes_)]
         if len(unknown):
             raise DataError(
-                f"eval_set holds class {unknown.tolist()[0]!r}, which is not among the training "
-                f"classes {self.classes_.tolist()}"
+                f"{what} holds class {unknown.tolist()[0]!r}, which is not among {known} "
+                f"{self.classes_.tolist()}"
             )
         return np.searchsorted(self.classes_, labels).astype(np.float64)
 
@@ -449,16 +481,15 @@ class MVSClassifier(ClassifierMixin, _MVSEstimator):  # type: ignore[misc]
     def _class_weighted(self, target: Any, weight: Any) -> Any:
         if self.class_weight is None:
             return weight
-        if not (self.class_weight == "balanced" or isinstance(self.class_weight, Mapping)):
-            raise ParameterError(
-                "class_weight",
-                self.class_weight,
-                "None, 'balanced' or a mapping from class to weight",
-            )
         codes = target.astype(int)
-        factors = compute_class_weight(
-            self.class_weight, classes=self.classes_, y=self.classes_[codes]
-        )[codes]
+        present = self.classes_[np.unique(codes)]  # a model may be continued without some
+        found = compute_class_weight(self.class_weight, classes=present, y=self.classes_[codes])
+        by_class = dict(zip(np.unique(codes).tolist(), found.tolist(), strict=True))
+        for code, factor in by_class.items():
+            if not (math.isfinite(factor) and factor >= 0.0):
+                allowed = f"finite and not negative for class {self.classes_[code]!r}"
+                raise ParameterError("class_weight", factor, allowed)
+        factors = np.array([by_class[code] for code in codes.tolist()])
         return factors if weight is None else factors * weight
 
     def _labels(self) -> dict[str, Any]:
@@ -555,11 +586,14 @@ class MVSRegressor(RegressorMixin, _MVSEstimator):  # type: ignore[misc]
         self.device = device
         self.verbose = verbose
 
-    def _encode_target(self, y: Any) -> NDArray[np.float64]:
+    def _encode_target(self, y: Any, start: Model | None) -> NDArray[np.float64]:
         return _numbers(_vector(y))
 
     def _make_objective(self) -> Objective:
         spec = "squared" if _is_auto(self.objective) else self.objective
+        if self.quantile is not None and spec != "quantile":
+            allowed = "left out unless objective is 'quantile'"
+            raise ParameterError("quantile", self.quantile, allowed)
         objective = make_objective(spec, alpha=self.quantile)
         if objective.is_classifier:
             raise ParameterError(
@@ -647,10 +681,78 @@ def _numbers(y: NDArray[Any]) -> NDArray[np.float64]:
         raise DataError(f"y must hold numbers: {error}") from error
 
 
+def _check_labels(labels: NDArray[Any]) -> None:
+    """Labels must not be missing, nor of several types that have no order among them."""
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        row = int(np.argmin(np.isfinite(labels)))
+        raise DataError(f"Input y contains NaN or infinity: row {row} holds {labels[row]}")
+    if labels.dtype.kind in "SmM":
+        raise DataError(f"y must hold numbers, text or booleans, not {labels.dtype}: make it text")
+    if labels.dtype.kind != "O":
+        return
+    kinds: dict[str, int] = {}
+    for row, label in enumerate(labels):
+        if label is None or label is not label or _is_missing(label):
+            raise DataError(f"Input y contains a missing label: row {row} holds {label!r}")
+        kind = "text" if isinstance(label, str) else "other"
+        kinds.setdefault(kind, row)
+    if len(kinds) > 1:
+        rows = " and ".join(f"row {row} holds {labels[row]!r}" for row in kinds.values())
+        raise DataError(f"y must hold labels of one type: {rows}")
+
+
+def _is_missing(label: Any) -> bool:
+    """Whether a label is not equal to itself, as NaN, NaT and pandas' NA are not."""
+    try:
+        return not bool(label == label)
+    except (TypeError, ValueError):
+        return True
+
+
+def _check_parts(fraction: float, groups: NDArray[np.float64], apart: NDArray[np.bool_]) -> None:
+    """Rows must be left to train on, of every class, and to validate on."""
+    if not apart.any():
+        allowed = f"large enough that one of the {len(apart)} rows is set aside"
+        raise ParameterError("validation_fraction", fraction, allowed)
+    if len(np.unique(groups[~apart])) < len(np.unique(groups)):
+        allowed = f"small enough that rows to train on are left of all {len(apart)}, of every class"
+        raise ParameterError("validation_fraction", fraction, allowed)
+
+
+def _fingerprint(dataset: Dataset) -> str:
+    """A short name for the rows that are trained on."""
+    rows, check = dataset.rows, 0
+    for array in (rows.bins, rows.target, rows.weight):
+        if array is not None:
+            check = crc32(np.ascontiguousarray(array).data, check)
+    return f"{rows.n_rows} rows, {check:08x}"
+
+
+def _check_checkpoint(
+    stored: Mapping[str, Any], now: Mapping[str, Any], path: str | PathLike[str]
+) -> None:
+    """A checkpoint is gone on from with the same parameters, but for trees, and the same data."""
+    fix = f"pass the same, or remove {os.fspath(path)!r} to start anew"
+    then, ours = stored.get("parameters", {}), now["parameters"]
+    for name in sorted({*then, *ours} - {"n_estimators"} if then else ()):
+        if then.get(name) != ours.get(name):
+            allowed = f"{then.get(name)!r}, as in the checkpoint to resume ({fix})"
+            raise ParameterError(name, ours.get(name), allowed)
+    if stored.get("data", now["data"]) != now["data"]:
+        raise DataError(
+            f"the checkpoint to resume is of other data ({stored['data']}) than this fit's "
+            f"({now['data']}): {fix}"
+        )
+
+
 def _eval_items(eval_set: Any) -> list[tuple[Any, Any, Any]]:
     if eval_set is None:
         return []
-    pairs = [eval_set] if isinstance(eval_set, tuple) else list(eval_set)
+    if not isinstance(eval_set, (tuple, list)):
+        raise ParameterError(
+            "eval_set", type(eval_set), "a list of (X, y) or (X, y, sample_weight)"
+        )
+    pairs = [eval_set] if isinstance(eval_set, tuple) else eval_set
     for pair in pairs:
         if not isinstance(pair, tuple) or len(pair) not in (2, 3):
             raise ParameterError(
@@ -670,6 +772,8 @@ def _starting_point(init_model: Any, resume: str | PathLike[str] | None) -> Mode
         return init_model.model_
     if init_model is None or isinstance(init_model, Model):
         return init_model
+    if not isinstance(init_model, (str, PathLike)):
+        raise ParameterError("init_model", init_model, "an estimator, a Model or a path")
     return Model.load(init_model)
 
 

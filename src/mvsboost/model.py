@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping
 from os import PathLike
 from typing import Any
@@ -112,7 +113,8 @@ class Model:
 
     def bin(self, X: Any, estimator: str = "the model", n_threads: int = 1) -> NDArray[np.uint8]:
         """Bins of a table with the columns of training."""
-        columns = self.schema.check(ingest(X), estimator)
+        # a dict has no positions
+        columns = self.schema.check(ingest(X), estimator, by_name=isinstance(X, dict))
         return self.mapper.transform(columns, n_threads)
 
     def used_iterations(self, n_iterations: int | None = None) -> int:
@@ -245,7 +247,12 @@ class Model:
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Model:
         """Read a file that `save` wrote. Nothing in it is executed."""
-        return cls.from_dict(read_json(path))
+        try:
+            return cls.from_dict(read_json(path))
+        except ModelFormatError as error:
+            message = str(error)
+            named = message if os.fspath(path) in message else f"{os.fspath(path)}: {message}"
+            raise ModelFormatError(named) from error
 
 
 def _each_value(

@@ -9,9 +9,11 @@ from __future__ import annotations
 import math
 import numbers
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from mvsboost.backends.registry import DEVICES
 from mvsboost.dtypes import MAX_BINS
@@ -76,6 +78,11 @@ def _real(low: float, high: float = math.inf, *, open_low: bool = False) -> Call
         return over and number <= high and math.isfinite(number)
 
     return check
+
+
+def _is_collection(value: Any) -> bool:
+    """Whether it holds several things, and is no text."""
+    return hasattr(value, "__len__") and not isinstance(value, (str, bytes))
 
 
 def _or_none(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
@@ -161,7 +168,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         _anything,
         "How rows are chosen: a sampler object such as ``MVS(rate=0.2)``, or one of the names "
         '``"mvs"``, ``"goss"``, ``"sgb"``, ``"bernoulli"``, ``"importance"``, ``"bayesian"``, '
-        '``"poisson"``, ``"none"``. The default is adaptive MVS.',
+        '``"poisson"``, ``"mvs-fixed"``, ``"none"``. The default is adaptive MVS.',
     ),
     Parameter(
         "leaf_values",
@@ -177,8 +184,9 @@ PARAMETERS: tuple[Parameter, ...] = (
         "an integer >= 0, or None",
         _or_none(_integer(0)),
         "Features that the sample proposes at each node for all rows to decide on; 0 lets the "
-        "sample decide alone, as in the paper. None is 4 where a sample has fewer than 100 rows, "
-        "and 0 otherwise.",
+        "sample decide alone, as in the paper. None is 4 where a sample is expected to have fewer "
+        "than 100 rows, and 0 otherwise, also where a sampler of your own has no ``share`` to say "
+        "so.",
     ),
     Parameter(
         "order",
@@ -194,8 +202,8 @@ PARAMETERS: tuple[Parameter, ...] = (
         _anything,
         'Loss to minimise. Classifier: ``"auto"`` is logistic or, for more than two classes, '
         'softmax. Regressor: ``"auto"`` is ``"squared"``; ``"absolute"``, ``"quantile"``, '
-        '``"poisson"`` are the others. An object of your own has ``gradients(target, scores)`` '
-        "and ``link``.",
+        '``"poisson"`` are the others. An object of your own has ``gradients(target, scores)``, '
+        "or ``gradient`` and ``hessian``; and for classes a ``link``.",
     ),
     Parameter(
         "quantile",
@@ -209,14 +217,14 @@ PARAMETERS: tuple[Parameter, ...] = (
         "monotone_constraints",
         None,
         "a mapping from column to -1, 0 or 1, or a list with one of them for each column",
-        _anything,
+        _or_none(_is_collection),
         "Columns along which the score must not fall (1) or rise (-1).",
     ),
     Parameter(
         "categorical_features",
         "auto",
         "'auto', None, or a list of columns",
-        _anything,
+        _or_none(lambda value: _one_of("auto")(value) or _is_collection(value)),
         'Columns to treat as categories: ``"auto"`` takes text and categorical types; a list '
         "of names or positions, or a boolean mask, takes those; None takes none.",
     ),
@@ -224,8 +232,9 @@ PARAMETERS: tuple[Parameter, ...] = (
         "class_weight",
         None,
         "None, 'balanced' or a mapping from class to weight",
-        _anything,
-        'Factors on the row weights of each class; ``"balanced"`` makes classes weigh the same.',
+        _or_none(lambda value: _one_of("balanced")(value) or isinstance(value, Mapping)),
+        'Factors on the row weights of each class; ``"balanced"`` makes classes weigh the same. '
+        "Evaluation sets are not weighted by it.",
         only="MVSClassifier",
     ),
     Parameter(
@@ -254,7 +263,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         "callbacks",
         None,
         "a list of callbacks, or None",
-        _anything,
+        _or_none(lambda value: isinstance(value, (list, tuple))),
         "Objects of ``mvsboost.callbacks``.",
     ),
     Parameter(
@@ -268,7 +277,11 @@ PARAMETERS: tuple[Parameter, ...] = (
         "random_state",
         0,
         "an integer, a numpy RandomState or Generator, or None",
-        _anything,
+        _or_none(
+            lambda value: isinstance(
+                value, (numbers.Integral, np.random.RandomState, np.random.Generator)
+            )
+        ),
         "Seed of everything random. None draws a fresh one.",
     ),
     Parameter(

@@ -36,6 +36,6 @@ def test_time_counts_where_a_verb_fails(make_rows):
 
 def test_training_reports_its_stages(make_data, make_config):
     objective = Logistic()
-    result = train(make_data(objective, 60), make_config(objective))
+    result = train(make_data(objective.name, 60), make_config(objective))
     stages = {"compute_gradients", "draw", "begin_tree", "apply_tree", "evaluation"}
     assert stages <= set(result.stage_times)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from mvsboost import GOSS, MVS, SGB, MVSClassifier, MVSRegressor
+from mvsboost.callbacks import EarlyStopping, TimeLimit
 from mvsboost.errors import DataError, MVSBoostError, ObjectiveError, ParameterError
 
 X = np.arange(40.0).reshape(20, 2)
@@ -48,7 +49,16 @@ def classifier(**parameters):
         ("objective", "magic"),
         ("objective", "squared"),
         ("class_weight", "heavy"),
+        ("class_weight", np.array([1.0, 2.0])),
+        ("class_weight", {0: 1.0, 1: -1.0}),
         ("callbacks", ["not a callback"]),
+        ("callbacks", TimeLimit(1.0)),
+        ("categorical_features", 3),
+        ("monotone_constraints", 1),
+        ("random_state", "a"),
+        ("eval_metric", "magic"),
+        ("eval_metric", []),
+        ("eval_metric", ["log_loss", "log_loss"]),
     ],
 )
 def test_parameters(parameter, value):
@@ -83,6 +93,10 @@ def test_no_limit_at_all():
         (Y[:-1], "20.*19|19.*20"),
         (np.linspace(0, 1, 20), "(?i)continuous"),
         (None, "requires y"),
+        (np.array(["a", None] * 10, object), "missing label: row 1 holds None"),
+        (np.array(["a", np.nan] * 10, object), "missing label: row 1 holds nan"),
+        (np.array(["a", 1] * 10, object), "one type: row 0 holds 'a' and row 1 holds 1"),
+        (np.arange(20).astype("datetime64[D]"), "numbers, text or booleans"),
     ],
 )
 def test_class_targets(target, message):
@@ -113,11 +127,49 @@ def test_number_targets(target, message):
         (np.ones(19), "20.*19|19.*20"),
         (np.full(20, np.nan), "weight"),
         (np.ones((20, 2)), "weight"),
+        (1.0, "sample_weight must be one-dimensional"),
+        (["heavy"] * 20, "sample_weight must hold numbers"),
     ],
 )
-def test_weights(weight, message):
+@pytest.mark.parametrize("parameters", [{}, {"class_weight": "balanced"}])
+def test_weights(weight, message, parameters):
     with pytest.raises(DataError, match=message):
-        classifier().fit(X, Y, sample_weight=weight)
+        classifier(**parameters).fit(X, Y, sample_weight=weight)
+
+
+@pytest.mark.parametrize("fraction", [0.01, 0.99])
+@pytest.mark.parametrize("kind", [MVSClassifier, MVSRegressor])
+def test_both_parts_of_a_validation_need_rows(kind, fraction):
+    with pytest.raises(ParameterError, match=r"validation_fraction must be (large|small) enough"):
+        kind(validation_fraction=fraction, n_jobs=1).fit(X, Y)
+    assert kind(validation_fraction=0.5, n_jobs=1, n_estimators=1).fit(X, Y).n_iter_ == 1
+
+
+def test_every_class_is_left_to_train_on():
+    y = np.where(np.arange(20) == 3, 1, 0)
+    with pytest.raises(ParameterError, match=r"validation_fraction .* of every class"):
+        classifier(validation_fraction=0.6).fit(X, y)
+
+
+def test_what_is_passed_to_fit():
+    with pytest.raises(ParameterError, match="eval_set must be a list"):
+        classifier().fit(X, Y, eval_set=3)
+    with pytest.raises(ParameterError, match="init_model must be an estimator"):
+        classifier().fit(X, Y, init_model=3)
+    with pytest.raises(ParameterError, match="quantile must be left out"):
+        MVSRegressor(quantile=0.3).fit(X, Y)
+    with pytest.raises(DataError, match="must not be negative"):
+        MVSRegressor(objective="poisson", n_estimators=1).fit(X, Y, eval_set=[(X, -1.0 * Y)])
+    with pytest.raises(ParameterError, match="early_stopping_rounds must be a positive integer"):
+        EarlyStopping("3")
+    with pytest.raises(ParameterError, match="seconds must be positive"):
+        TimeLimit("3")
+
+
+def test_columns_of_the_same_name():
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(DataError, match="Duplicate column names"):
+        classifier().fit(pandas.DataFrame(X, columns=["a", "a"]), Y)
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from mvsboost import GOSS, MVS, SGB, Metric, Model, MVSClassifier, MVSRegressor
 from mvsboost.callbacks import Callback, TimeLimit
+from mvsboost.errors import DataError, ParameterError, SchemaError
 
 # whole fits: without compiled kernels minutes in all, and every line is reached with them
 pytestmark = pytest.mark.large
@@ -181,6 +183,12 @@ class TestEvaluation:
         *_, last = clf.staged_predict_proba(X)
         np.testing.assert_array_equal(last, clf.predict_proba(X))
 
+    def test_evaluation_is_not_weighted_by_class(self, cancer):
+        X, y = cancer
+        clf = small(class_weight={0: 1.0, 1: 100.0}).fit(X, y, eval_set=[(X, y), (X[:5], y[:5])])
+        (losses,) = clf.evals_result_["eval_0"].values()
+        assert losses[-1] == pytest.approx(log_loss(y, clf.predict_proba(X)))
+
     def test_several_metrics_and_sets(self, cancer):
         X, y = cancer
         worst = Metric("worst", lambda t, p: float(np.abs(t - p).max()), greater_is_better=False)
@@ -231,6 +239,37 @@ class TestGoingOn:
         whole = small(n_estimators=25).fit(X, y)
         assert resumed.model_.to_dict() == whole.model_.to_dict()
         assert small(n_estimators=25).fit(X, y, resume=path).n_iter_ == 25
+
+    def test_a_checkpoint_is_a_whole_file_and_belongs_to_its_fit(self, cancer, tmp_path):
+        X, y = cancer
+        path = tmp_path / "model.json"
+        done = small(n_estimators=3).fit(X, y, resume=path)
+        assert np.array_equal(MVSClassifier.load(path).predict(X), done.predict(X))
+        assert small(n_estimators=5).fit(X, y, resume=path).n_iter_ == 5
+        with pytest.raises(ParameterError, match=r"learning_rate must be 0\.1.*remove"):
+            small(n_estimators=6, learning_rate=0.2).fit(X, y, resume=path)
+        with pytest.raises(DataError, match="other data"):
+            small(n_estimators=6).fit(X[::-1], y, resume=path)
+        assert MVSClassifier.load(path).n_iter_ == 5  # nothing is lost
+
+    def test_going_on_keeps_the_classes(self, cancer):
+        X, y = cancer
+        names = np.array(["a", "b", "c"])[(y + (X[:, 0] > 16)).astype(int)]
+        first = small(n_estimators=2).fit(X, names)
+        some = names != "a"
+        more = small(n_estimators=2).fit(X[some], names[some], init_model=first)
+        assert more.classes_.tolist() == ["a", "b", "c"]
+        assert more.predict_proba(X).shape == (len(X), 3)
+        with pytest.raises(DataError, match="y holds class 'd', which is not among"):
+            small().fit(X, np.where(names == "a", "d", names), init_model=first)
+
+    def test_going_on_keeps_the_objective(self, cancer, diabetes):
+        X, y = cancer
+        numbers = MVSRegressor(n_estimators=1).fit(X, 1000.0 * y)
+        with pytest.raises(DataError, match=r"'squared'.*'logistic'"):
+            small().fit(X, y, init_model=numbers)
+        with pytest.raises(DataError, match=r"'squared'.*'poisson'"):
+            MVSRegressor(objective="poisson").fit(X, y, init_model=numbers)
 
     def test_time_limit(self, cancer):
         X, y = cancer
@@ -294,6 +333,14 @@ class TestTables:
         for fitted in models:
             predictions = [fitted.predict_proba(table) for table in tables]
             assert all((p == predictions[0]).all() for p in predictions)
+
+    def test_a_dict_goes_by_name_also_after_an_array(self, cancer):
+        X, y = cancer
+        clf = small().fit(X[:, :3], y)
+        columns = {f"f{j}": X[:, j] for j in (2, 0, 1)}
+        assert np.array_equal(clf.predict_proba(columns), clf.predict_proba(X[:, :3]))
+        with pytest.raises(SchemaError, match="Column 'f0' is missing"):
+            clf.predict(dict.fromkeys("abc", X[:, 0]))
 
     def test_more_categories_than_bins(self):
         rng = np.random.default_rng(0)

@@ -83,7 +83,7 @@ class Dataset:
         _check_pair(mapper, schema)
         columns = ingest(X, categorical_features="auto" if schema else categorical_features)
         target = _check_target(y, columns.n_rows, n_classes)
-        weights = _check_weight(weight, columns.n_rows)
+        weights = check_weight(weight, columns.n_rows)
         if schema is not None and mapper is not None:
             bins = mapper.transform(schema.check(columns), n_threads)
         else:
@@ -162,12 +162,21 @@ def _check_target(y: Any, n_rows: int, n_classes: int) -> NDArray[np.float64]:
     return target
 
 
-def _check_weight(weight: Any, n_rows: int) -> NDArray[np.float64] | None:
+def check_weight(weight: Any, n_rows: int, name: str = "weight") -> NDArray[np.float64] | None:
+    """Weights of so many rows as an array, once it is sure that they are some; None passes.
+
+    Examples
+    --------
+    >>> check_weight([1.0, -1.0], 2, "sample_weight")
+    Traceback (most recent call last):
+        ...
+    mvsboost.errors.DataError: sample_weight must be finite and not negative, row 1 holds -1.0
+    """
     if weight is None:
         return None
-    weights = _as_vector(weight, "weight", n_rows)
+    weights = _as_vector(weight, name, n_rows)
     if (row := _first(~(np.isfinite(weights) & (weights >= 0)))) is not None:
-        raise DataError(f"weight must be finite and not negative, row {row} holds {weights[row]}")
+        raise DataError(f"{name} must be finite and not negative, row {row} holds {weights[row]}")
     if not weights.any():
-        raise DataError("weight must not be zero for every row")
+        raise DataError(f"{name} must not be zero for every row")
     return weights

@@ -91,10 +91,13 @@ class Schema:
         """Names of the input columns."""
         return tuple(feature.name for feature in self.features)
 
-    def check(self, columns: Columns, estimator: str = "the model") -> Columns:
+    def check(
+        self, columns: Columns, estimator: str = "the model", *, by_name: bool = False
+    ) -> Columns:
         """Columns in the order, kinds and category codes of training.
 
-        A table with names is put in order by name; one without goes by position. A
+        A table with names is put in order by name; one without, or for a model that was trained
+        without, goes by position. A
         category that training did not have gets the code `UNSEEN`. A column without a
         single value fits any kind.
 
@@ -103,13 +106,15 @@ class Schema:
         columns : Columns
         estimator : str
             Who is speaking, for the message.
+        by_name : bool
+            Whether names count where training had none and columns are called f0, f1, ….
 
         Raises
         ------
         SchemaError
             A column is missing, too many, or of another kind.
         """
-        if self.named and columns.names is not None:
+        if (self.named or by_name) and columns.names is not None:
             ordered = self._by_name(columns.columns, columns.names)
         elif columns.n_columns != self.n_features:
             raise SchemaError(
