@@ -159,8 +159,7 @@ def train(
     metadata : mapping, optional
         The model's ``metadata`` from the start, checkpoints included; by default `init_model`'s.
     """
-    sets, callbacks = dict(eval_sets or {}), list(callbacks)
-    run = _Run.start(dataset, config, sets, callbacks, init_model, backend, metadata)
+    run = _Run.start(dataset, config, eval_sets, callbacks, init_model, backend, metadata)
     for iteration in run.iterations:
         try:
             gradients = run.compute_gradients()
@@ -196,12 +195,13 @@ class _Run:
         cls,
         dataset: Dataset,
         config: TrainConfig,
-        eval_sets: dict[str, Dataset],
-        callbacks: list[Callback],
+        eval_sets: Mapping[str, Dataset] | None,
+        callbacks: Iterable[Callback],
         init_model: Model | None,
         factory: BackendFactory | None,
         metadata: Mapping[str, Any] | None,
     ) -> _Run:
+        eval_sets, callbacks = dict(eval_sets or {}), list(callbacks)
         config.validate()
         config.objective.check_target(dataset.rows.target)
         for data in eval_sets.values():
