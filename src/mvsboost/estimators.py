@@ -481,15 +481,16 @@ class MVSClassifier(ClassifierMixin, _MVSEstimator):  # type: ignore[misc]
     def _class_weighted(self, target: Any, weight: Any) -> Any:
         if self.class_weight is None:
             return weight
-        codes = target.astype(int)
-        present = self.classes_[np.unique(codes)]  # a model may be continued without some
-        found = compute_class_weight(self.class_weight, classes=present, y=self.classes_[codes])
-        by_class = dict(zip(np.unique(codes).tolist(), found.tolist(), strict=True))
-        for code, factor in by_class.items():
+        codes, by_class = target.astype(int), np.ones(len(self.classes_))
+        present = np.unique(codes)  # a model may be continued without some
+        by_class[present] = compute_class_weight(
+            self.class_weight, classes=self.classes_[present], y=self.classes_[codes]
+        )
+        for label, factor in zip(self.classes_.tolist(), by_class.tolist(), strict=True):
             if not (math.isfinite(factor) and factor >= 0.0):
-                allowed = f"finite and not negative for class {self.classes_[code]!r}"
+                allowed = f"finite and not negative for class {label!r}"
                 raise ParameterError("class_weight", factor, allowed)
-        factors = np.array([by_class[code] for code in codes.tolist()])
+        factors = by_class[codes]
         return factors if weight is None else factors * weight
 
     def _labels(self) -> dict[str, Any]:
@@ -692,7 +693,7 @@ def _check_labels(labels: NDArray[Any]) -> None:
         return
     kinds: dict[str, int] = {}
     for row, label in enumerate(labels):
-        if label is None or label is not label or _is_missing(label):
+        if label is None or _is_missing(label):
             raise DataError(f"Input y contains a missing label: row {row} holds {label!r}")
         kind = "text" if isinstance(label, str) else "other"
         kinds.setdefault(kind, row)
