@@ -25,6 +25,7 @@ from mvsboost.fixedpoint import Packing, sum_scale
 from mvsboost.metrics import Metric
 from mvsboost.model import Model
 from mvsboost.objectives import Objective
+from mvsboost.parameters import check_parameters
 from mvsboost.random import Purpose, stream_key, uniform
 from mvsboost.sampling import (
     GradientMoments,
@@ -98,17 +99,13 @@ class TrainConfig:
             allowed = "a Sampler, such as make_sampler makes of a name"
             raise ParameterError("sampler", self.sampler, allowed)
         self.sampler.validate()
+        as_estimators = ("learning_rate", "colsample", "leaf_values", "order")
+        check_parameters({name: getattr(self, name) for name in as_estimators})
+        if self.n_estimators < 0:  # none is left where a fit is resumed that was done
+            raise ParameterError("n_estimators", self.n_estimators, "at least 0")
         names = [metric.name for metric in self.metrics]
-        for name, right, allowed in (
-            ("n_estimators", self.n_estimators >= 0, "at least 0"),
-            ("learning_rate", 0.0 < self.learning_rate < math.inf, "a number > 0"),
-            ("colsample", 0.0 < self.colsample <= 1.0, "in (0, 1]"),
-            ("leaf_values", self.leaf_values in ("all", "sample"), "'all' or 'sample'"),
-            ("order", self.order in (1, 2), "1 or 2"),
-            ("metrics", len(set(names)) == len(names), "different from each other"),
-        ):
-            if not right:
-                raise ParameterError(name, getattr(self, name), allowed)
+        if len(set(names)) < len(names):
+            raise ParameterError("metrics", names, "different from each other")
 
 
 @dataclass(frozen=True)

@@ -734,8 +734,9 @@ def _check_checkpoint(
 ) -> None:
     """A checkpoint is gone on from with the same parameters, but for trees, and the same data."""
     fix = f"pass the same, or remove {os.fspath(path)!r} to start anew"
-    then, ours = stored.get("parameters", {}), now["parameters"]
-    for name in sorted({*then, *ours} - {"n_estimators"} if then else ()):
+    ours = now["parameters"]
+    then = stored.get("parameters", ours)  # a bare model, as `train` writes, has none
+    for name in sorted({*then, *ours} - {"n_estimators"}):
         if then.get(name) != ours.get(name):
             allowed = f"{then.get(name)!r}, as in the checkpoint to resume ({fix})"
             raise ParameterError(name, ours.get(name), allowed)

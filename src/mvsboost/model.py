@@ -247,12 +247,11 @@ class Model:
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Model:
         """Read a file that `save` wrote. Nothing in it is executed."""
+        state = read_json(path)
         try:
-            return cls.from_dict(read_json(path))
+            return cls.from_dict(state)
         except ModelFormatError as error:
-            message = str(error)
-            named = message if os.fspath(path) in message else f"{os.fspath(path)}: {message}"
-            raise ModelFormatError(named) from error
+            raise ModelFormatError(f"{os.fspath(path)}: {error}") from error
 
 
 def _each_value(

@@ -211,14 +211,15 @@ def _read_frame(X: Any) -> Columns:
         frame = nw.from_native(X, eager_only=True, pass_through=True)
         if not isinstance(frame, nw.DataFrame):
             return _read_array(np.asarray(X))
-        names = _check_names(frame.columns)
-        _check_shape(*frame.shape)
-        read = tuple(
-            _read_series(series, f"f{j}" if names is None else names[j])
-            for j, series in enumerate(frame.iter_columns())
-        )
+        labels = frame.columns
     except DuplicateError as error:
         raise DataError(f"Duplicate column names in X: {error}") from error
+    names = _check_names(labels)
+    _check_shape(*frame.shape)
+    read = tuple(
+        _read_series(series, f"f{j}" if names is None else names[j])
+        for j, series in enumerate(frame.iter_columns())
+    )
     return _finite(Columns(read, names))
 
 

@@ -97,9 +97,8 @@ class Schema:
         """Columns in the order, kinds and category codes of training.
 
         A table with names is put in order by name; one without, or for a model that was trained
-        without, goes by position. A
-        category that training did not have gets the code `UNSEEN`. A column without a
-        single value fits any kind.
+        without, goes by position. A category that training did not have gets the code `UNSEEN`.
+        A column without a single value fits any kind.
 
         Parameters
         ----------

@@ -43,7 +43,7 @@ class Fitted(NamedTuple):
     stages : mapping of str to float
         Seconds of it in each verb of the backend; empty where the engine has none.
     trees : int
-        Trees that predictions use, where that is not what was asked for; else 0.
+        Trees that predictions use; 0 where the engine does not say.
     """
 
     predict: Callable[[int], Floats]

@@ -76,12 +76,10 @@ class TreeGrower:
     def _look_at(self, request: TreeRequest) -> grow.Features:
         """The sample looks at all features of the request, often those of the tree before."""
         kept = self._features
-        if kept is not None and kept.index is request.features:
-            if kept.categorical is request.categorical and kept.monotone is request.monotone:
-                return kept
-            kept = kept._replace(categorical=request.categorical, monotone=request.monotone)
-        else:
+        if kept is None or kept.index is not request.features:
             kept = _features(request, self._n_bins, self._unusual)
+        elif kept.categorical is not request.categorical or kept.monotone is not request.monotone:
+            kept = kept._replace(categorical=request.categorical, monotone=request.monotone)
         self._features = kept
         return kept
 
