@@ -123,6 +123,23 @@ def test_trees_are_those_of_the_reference(
         objective, sampler=sampler, second_look=look, n_estimators=2, min_samples_leaf=4
     )
     config = replace(config, colsample=colsample)
+    check_against_reference(data, config)
+
+
+@pytest.mark.usefixtures("small_slices", "narrow_early")
+@pytest.mark.parametrize("search", ["histograms_only", "smaller_one_by_one", "rows_one_by_one"])
+@pytest.mark.parametrize(("look", "colsample"), [(0, 1.0), (3, 0.5)])
+def test_narrowed_trees_are_those_of_the_reference(
+    flags, look, colsample, search, make_config, request
+):
+    request.getfixturevalue(search)
+    columns, y = flags
+    data = Dataset.from_data(columns, np.minimum(y, 1.0), n_classes=2)
+    config = make_config(Logistic(), MVS(rate=0.4), second_look=look, narrowing=0.5, n_estimators=3)
+    check_against_reference(data, replace(config, colsample=colsample))
+
+
+def check_against_reference(data, config):
     expected = train(data, replace(config, device="reference")).model.to_dict()
     for n_threads in (1, 3):
         assert train(data, replace(config, n_threads=n_threads)).model.to_dict() == expected

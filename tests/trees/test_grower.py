@@ -303,6 +303,96 @@ def test_a_whole_tree_in_one_call_is_the_tree_grown_by_verbs(
     same_tree(at_once, by_verbs)
 
 
+# --- narrowing ----------------------------------------------------------------------------------
+
+
+def test_features_by_depth(make_rows):
+    rows = make_rows(50)
+    request = []
+
+    class Asking(CPUBackend):
+        def grow_whole_tree(self, asked):
+            request.append(asked._replace(features=np.arange(100)))
+            return super().grow_whole_tree(asked)
+
+    def numbers(**params):
+        grow(rows, replace(PARAMS, **params), Asking, some_rows(0.5))
+        return request[-1].features_by_depth.tolist()
+
+    assert numbers() == [100]
+    assert numbers(narrowing=0.5) == [100, 100, 100, 100, 50, 25, 12, 8]
+    assert numbers(narrowing=0.1) == [100, 100, 100, 100, 10, 8]
+    # all rows are proposed as many features as they ask for
+    assert numbers(narrowing=0.5, second_look=20) == [100, 100, 100, 100, 50, 25, 20]
+
+
+@pytest.mark.usefixtures("narrow_early")
+@pytest.mark.parametrize("second_look", [0, 1])
+@pytest.mark.parametrize("params", [PARAMS, LEVELS], ids=["best-first", "depth-wise"])
+def test_children_look_at_the_features_that_gained_most(
+    params, second_look, make_rows, monkeypatch
+):
+    searches = {}  # by the words of the node, which no two share
+
+    class Recording(grower.SplitSearch):
+        def __init__(self, table, features, histogram, total, packing, limits):
+            super().__init__(table, features, histogram, total, packing, limits)
+            if packing.count_bits == grown_bits[0]:
+                searches[tuple(total)] = self
+
+    rows, draw = make_rows(400), some_rows(0.5)
+    params = replace(params, narrowing=0.75, second_look=second_look)
+    grown_bits = [grow(rows, params, draw=draw).sample_packing.count_bits]
+    monkeypatch.setattr(grower, "SplitSearch", Recording)
+    grown = grow(rows, params, draw=draw)
+    tree, depth, words = grown.structure, depths(grown.structure), grown.nodes.sample
+    widths = {0: 4, 1: 3}
+    for node in np.flatnonzero(~tree.is_leaf):
+        own = searches[tuple(words[node])]
+        assert len(own.features) == widths.get(depth[node], 2)
+        assert tree.feature[node] in own.features
+        for child in (tree.left[node], tree.right[node]):
+            below = searches.get(tuple(words[child]))
+            if below is not None:
+                assert below.features.tolist() == sorted(below.features)
+                gains = dict(zip(own.features, own.gains, strict=True))
+                kept = [gains.pop(feature) for feature in below.features]
+                assert not gains or min(kept) >= max(gains.values())
+    assert depth.max() >= 3
+
+
+@pytest.mark.usefixtures("narrow_early")
+@pytest.mark.parametrize("second_look", [0, 1, 3])
+@pytest.mark.parametrize("draw", [None, some_rows(0.3)], ids=["all rows", "sample"])
+@pytest.mark.parametrize("params", [PARAMS, replace(LEVELS, max_depth=None)])
+@pytest.mark.parametrize("narrowing", [0.4, 0.75])
+@pytest.mark.parametrize("search", ["histograms_only", "smaller_one_by_one", "rows_one_by_one"])
+def test_a_narrowed_tree_in_one_call_is_the_tree_grown_by_verbs(
+    second_look, draw, params, narrowing, search, make_rows, request
+):
+    request.getfixturevalue(search)
+    rows = make_rows(250)
+    params = replace(params, second_look=second_look)
+    narrowed = replace(params, narrowing=narrowing)
+    by_verbs = grow(rows, narrowed, ReferenceBackend, draw, (0, 1, 0, -1))
+    same_tree(grow(rows, narrowed, CPUBackend, draw, (0, 1, 0, -1)), by_verbs)
+    whole = grow(rows, params, ReferenceBackend, draw, (0, 1, 0, -1))
+    assert by_verbs.structure.to_dict() != whole.structure.to_dict()
+
+
+@pytest.mark.usefixtures("small_slices", "narrow_early")
+@pytest.mark.parametrize("n_threads", [2, 4])
+@pytest.mark.parametrize("second_look", [0, 2])
+def test_threads_narrow_alike(n_threads, second_look, make_rows):
+    rows, make = make_rows(250), partial(CPUBackend, n_threads=n_threads)
+    params = replace(PARAMS, second_look=second_look, narrowing=0.6)
+    for draw in (None, some_rows(0.3)):
+        same_tree(grow(rows, params, make, draw), grow(rows, params, draw=draw))
+
+
+# --- threads, and trees of any size -------------------------------------------------------------
+
+
 @pytest.mark.usefixtures("small_slices")
 @pytest.mark.parametrize("params", [PARAMS, LEVELS])
 @pytest.mark.parametrize(

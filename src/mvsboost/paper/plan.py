@@ -34,7 +34,7 @@ Cell = dict[str, Any]
 """Everything that determines one result; see `engines.fit_and_judge`."""
 
 Setting = dict[str, Any]
-"""What tuning chooses: ``sampler``, ``leaf_values`` and ``second_look`` of a cell."""
+"""What tuning chooses: ``sampler``, ``leaf_values``, ``second_look``, ``narrowing`` of a cell."""
 
 
 @dataclass(frozen=True)
@@ -168,9 +168,12 @@ class Method:
     view: str = "native"
 
 
-def setting(sampler: Cell, leaf_values: str = "sample", second_look: int = 0) -> Setting:
-    """What a cell does besides the set and its parameters."""
-    return {"sampler": sampler, "leaf_values": leaf_values, "second_look": second_look}
+def setting(
+    sampler: Cell, leaf_values: str = "sample", second_look: int = 0, narrowing: float = 1.0
+) -> Setting:
+    """What a cell does besides the set and its parameters; narrowing is named if there is any."""
+    chosen = {"sampler": sampler, "leaf_values": leaf_values, "second_look": second_look}
+    return {**chosen, "narrowing": narrowing} if narrowing < 1.0 else chosen
 
 
 NO_SAMPLING = setting({"name": "none"}, "all")

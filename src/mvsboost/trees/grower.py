@@ -6,6 +6,9 @@ parent's less that one, exactly, since histograms are integers.
 
 With a second look (METHOD §6) the sample's histograms only rank the features;
 the best K go on, and all rows of the node decide among them.
+
+With narrowing a node deep enough passes on to its children only those of its
+features in which it found the largest gains.
 """
 
 from __future__ import annotations
@@ -52,6 +55,9 @@ class TreeParams:
     l2, min_gain : float
     second_look : int
         Features the sample may propose for all rows to decide on; 0 lets the sample decide.
+    narrowing : float
+        Share of its features that a node passes on to its children, from the fourth level on;
+        1 passes on all.
     """
 
     max_leaves: int | None = 31
@@ -62,6 +68,7 @@ class TreeParams:
     l2: float = 1.0
     min_gain: float = 0.0
     second_look: int = 0
+    narrowing: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -127,6 +134,7 @@ def grow_tree(
         min_gain=params.min_gain,
         second_look=params.second_look,
         dispersion=dispersion,
+        narrowing=params.narrowing,
     )
     # isinstance would ask this of the protocol too, for a hundred times as long
     whole = hasattr(backend, "grow_whole_tree")
@@ -183,7 +191,10 @@ def _with_structure(
 
 @dataclass
 class _Node:
-    """A node while the tree grows. Words are packed sums; see `fixedpoint`."""
+    """A node while the tree grows. Words are packed sums; see `fixedpoint`.
+
+    `search` is the sample's; `proposed` says that all rows have yet to decide on it.
+    """
 
     id: int
     depth: int
@@ -191,8 +202,8 @@ class _Node:
     everything: NDArray[np.int64] | None = None
     lower: float = -np.inf
     upper: float = np.inf
-    histogram: NDArray[np.int64] | None = None
-    proposal: SplitSearch | None = None
+    search: SplitSearch | None = None
+    proposed: bool = False
     split: Split | None = None
     sample_left: NDArray[np.int64] | None = None
     first_child: int = LEAF
@@ -217,11 +228,10 @@ class _Grower:
 
     def grow(self) -> GrownNodes:
         root = self._root()
-        self._find_splits([root])
         frontier = _Frontier(best_first=self.request.max_leaves is not None)
         frontier.push([root])
         while self._leaves_left() and (batch := frontier.pop()):
-            proposed = [node for node in batch if node.proposal is not None]
+            proposed = [node for node in batch if node.proposed]
             if proposed:
                 self._second_look(proposed)
                 frontier.push(batch)
@@ -238,11 +248,12 @@ class _Grower:
     def _root(self) -> _Node:
         features = self.request.features
         histogram = self.backend.histograms(RowSet.SAMPLE, [0], features)[0]
-        root = _Node(id=0, depth=0, sample=self._total(histogram), histogram=histogram)
+        root = _Node(id=0, depth=0, sample=self._total(histogram))
         if self.request.everything is not None:
             one = self.backend.histograms(RowSet.ALL, [0], features[:1])[0]
             root.everything = self._total(one)
         self.nodes.append(root)
+        self._find_split(root, features, histogram)
         return root
 
     def _total(self, histogram: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -297,17 +308,27 @@ class _Grower:
         alive = [f for f in families if self._splittable(f[1]) or self._splittable(f[2])]
         smaller = [min(left, right, key=self._sampled) for _, left, right in alive]
         if alive:
+            passed_on = np.stack([self._passed_on(parent) for parent, _, _ in alive])
             ids = [node.id for node in smaller]
-            histograms = self.backend.histograms(RowSet.SAMPLE, ids, self.request.features)
-            for (parent, left, right), one, own in zip(alive, smaller, histograms, strict=True):
-                assert parent.histogram is not None
-                other = right if one is left else left
-                one.histogram, other.histogram = own, parent.histogram - own
+            histograms = self.backend.histograms(RowSet.SAMPLE, ids, passed_on)
+            for (parent, *pair), one, features, own in zip(
+                alive, smaller, passed_on, histograms, strict=True
+            ):
+                assert parent.search is not None
+                of_parent = parent.search.part(features)
+                own = own[: len(of_parent)]
+                for child in filter(self._splittable, pair):
+                    self._find_split(child, features, own if child is one else of_parent - own)
         for parent, _, _ in families:
-            parent.histogram = None
-        children = [child for _, *pair in alive for child in pair if self._splittable(child)]
-        self._find_splits(children)
-        return children
+            parent.search = None
+        return [child for _, *pair in alive for child in pair if self._splittable(child)]
+
+    def _passed_on(self, parent: _Node) -> NDArray[np.int64]:
+        """Features that a node's children look at: of largest gain, in their order."""
+        numbers = self.request.features_by_depth
+        count = numbers[min(parent.depth + 1, len(numbers) - 1)]
+        assert parent.search is not None
+        return parent.search.of_largest_gain(count)
 
     def _sampled(self, node: _Node) -> int:
         return self.request.sample.unpack(node.sample).count
@@ -320,27 +341,24 @@ class _Grower:
         weight = packing.unpack(self.words(node)).weight
         return weight >= 2 * self.request.min_weight and self._sampled(node) >= 2
 
-    def _find_splits(self, nodes: list[_Node]) -> None:
+    def _find_split(
+        self, node: _Node, features: NDArray[np.int64], histogram: NDArray[np.int64]
+    ) -> None:
         """The sample decides; or it proposes, and all rows decide when the node's turn comes."""
-        for node in nodes:
-            search = self._search(node)
-            if self.request.everything is None:
-                node.split = search.best(self.request.min_gain)
-                node.sample_left = None if node.split is None else node.split.left
-            elif search.largest_gain > -np.inf:
-                node.proposal = search
-
-    def _search(self, node: _Node) -> SplitSearch:
-        assert node.histogram is not None
-        limits = self.limits(node, self.request.min_count)
-        features, packing = self.request.features, self.request.sample
-        return SplitSearch(self.table, features, node.histogram, node.sample, packing, limits)
+        limits, packing = self.limits(node, self.request.min_count), self.request.sample
+        search = SplitSearch(self.table, features, histogram, node.sample, packing, limits)
+        node.search = search
+        if self.request.everything is None:
+            node.split = search.best(self.request.min_gain)
+            node.sample_left = None if node.split is None else node.split.left
+        else:
+            node.proposed = search.largest_gain > -np.inf
 
     def _second_look(self, nodes: list[_Node]) -> None:
         """All rows decide among the features that the sample proposed."""
         packing, looks = self.request.everything, self.request.second_look
         assert packing is not None
-        proposals = [node.proposal for node in nodes if node.proposal is not None]
+        proposals = [node.search for node in nodes if node.search is not None]
         chosen = np.stack([proposal.ranked(looks) for proposal in proposals])
         histograms = self.backend.histograms(RowSet.ALL, [node.id for node in nodes], chosen)
         for node, proposal, features, histogram in zip(
@@ -350,7 +368,7 @@ class _Grower:
             # all rows need no floor on how many of them were sampled
             limits = self.limits(node, min_count=1)
             search = SplitSearch(self.table, features, histogram, node.everything, packing, limits)
-            node.proposal, node.split = None, search.best(self.request.min_gain)
+            node.proposed, node.split = False, search.best(self.request.min_gain)
             node.sample_left = None if node.split is None else proposal.words_left(node.split)
 
     def _result(self) -> GrownNodes:
@@ -392,8 +410,8 @@ class _Frontier:
 
     def push(self, nodes: list[_Node]) -> None:
         for node in nodes:
-            if node.proposal is not None:
-                heapq.heappush(self._heap, (-node.proposal.largest_gain, node.id, node))
+            if node.proposed and node.search is not None:
+                heapq.heappush(self._heap, (-node.search.largest_gain, node.id, node))
             elif node.split is not None:
                 heapq.heappush(self._heap, (-node.split.gain, node.id, node))
 

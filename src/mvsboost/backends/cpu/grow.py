@@ -26,6 +26,10 @@ proposed for its parent too; there the rows of the smaller of the two children a
 and the other's sums are the parent's less those. Sums are integers, so neither this nor the
 number of threads changes anything.
 
+Which features a node looks at stands in a list. All do, but where a tree is narrowed, in which
+each pair of children has a list of its own, a part of its parent's; histograms have room for
+every feature still, and of those that are not listed nothing is read.
+
 What is known of the nodes lies in three arrays with named columns, loops are written
 out, and both looks are one piece of code: every further array, call or copy here would
 add to the time of the first fit.
@@ -235,6 +239,8 @@ class Shape(NamedTuple):
         The number of the look that decides.
     few
         Drawn rows of a pair, or of the smaller of it, up to which histograms are not kept.
+    n_listed
+        How many features the nodes of each depth look at; below the last, as many as there.
     """
 
     max_leaves: int
@@ -243,6 +249,7 @@ class Shape(NamedTuple):
     last: int
     min_gain: float
     few: int
+    n_listed: Any
 
 
 class Nodes(NamedTuple):
@@ -266,6 +273,13 @@ class Nodes(NamedTuple):
         Room for numbers and places of features.
     work : (2,)
         Rows of this thread that were counted by each look, once for each feature.
+    lists : (1, or n + 1 where trees are narrowed; features)
+        Positions of features in their order: first all of them, then those that the children of
+        each node look at, if these are fewer.
+    listed : (2, features)
+        Room for numbers and places of features.
+    sorted : (features,)
+        Room for gains.
     """
 
     integers: Any
@@ -278,9 +292,12 @@ class Nodes(NamedTuple):
     plan: Any
     chosen: Any
     work: Any
+    lists: Any
+    listed: Any
+    sorted: Any
 
 
-def make_nodes(n_threads: int, n_leaves: int, look: int) -> Nodes:
+def make_nodes(n_threads: int, n_leaves: int, look: int, n_features: int, narrowed: bool) -> Nodes:
     """Room for the nodes of a tree, which every tree begins anew."""
     n = 2 * n_leaves - 1
     shapes = {
@@ -294,14 +311,19 @@ def make_nodes(n_threads: int, n_leaves: int, look: int) -> Nodes:
         "plan": (look, 2),
         "chosen": (2, look),
         "work": (2,),
+        "lists": (n + 1 if narrowed else 1, n_features),
+        "listed": (2, n_features),
+        "sorted": (n_features,),
     }
-    dtypes: dict[str, Any] = {"reals": np.float64, "goes_left": np.uint8}
-    return Nodes(
+    dtypes: dict[str, Any] = {"goes_left": np.uint8, "reals": np.float64, "sorted": np.float64}
+    nodes = Nodes(
         **{
             name: np.empty((n_threads, *shape), dtypes.get(name, np.int64))
             for name, shape in shapes.items()
         }
     )
+    nodes.lists[:, 0] = np.arange(n_features)
+    return nodes
 
 
 @inlined
@@ -359,7 +381,22 @@ def _best(gains: Any) -> Any:
 
 
 @inlined
-def _propose(nodes: Any, node: Any, gains: Any) -> None:
+def _n_listed(nodes: Any, node: Any, number: Any, shape: Any) -> Any:
+    """How many features a look at a node has."""
+    if number == 1:
+        return np.int64(nodes.proposed.shape[1])
+    return shape.n_listed[min(nodes.integers[node, DEPTH], shape.n_listed.shape[0] - 1)]
+
+
+@inlined
+def _list_of(nodes: Any, node: Any, number: Any, n: Any) -> Any:
+    """Number of the list of n features that a look at a node has; the second has its own n."""
+    fewer = number == 0 and n < nodes.lists.shape[1]
+    return nodes.integers[node, PARENT] + 1 if fewer else np.int64(0)
+
+
+@inlined
+def _propose(nodes: Any, node: Any, gains: Any, listed: Any) -> None:
     """Note the features in which the sample found the largest gains, largest first."""
     chosen, largest = nodes.proposed[node], gains[_best(gains)]
     if largest == -np.inf:
@@ -370,10 +407,51 @@ def _propose(nodes: Any, node: Any, gains: Any) -> None:
         for j in range(gains.shape[0]):
             taken = False
             for i in range(k):
-                taken = taken or chosen[i] == j
+                taken = taken or chosen[i] == listed[j]
             if not taken and (best < 0 or gains[j] > gains[best]):
                 best = j
-        chosen[k] = best
+        chosen[k] = listed[best]
+
+
+@inlined
+def _nth_largest(values: Any, n: Any) -> Any:
+    """The n-th largest of some values, which are put into another order on the way."""
+    low, high, place = np.int64(0), np.int64(values.shape[0] - 1), np.int64(n - 1)
+    while low < high:
+        middle, i, j = values[(low + high) // 2], low, high
+        while i <= j:
+            while values[i] > middle:
+                i += 1
+            while values[j] < middle:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if place <= j:
+            high = j
+        elif place >= i:
+            low = i
+        else:
+            break
+    return values[place]
+
+
+@inlined
+def _pass_on(nodes: Any, node: Any, gains: Any, listed: Any, n: Any) -> None:
+    """List those n of a node's features for its children that gain most, the first of equals."""
+    passed_on, values = nodes.lists[node + 1], nodes.sorted[: gains.shape[0]]
+    for k in range(gains.shape[0]):
+        values[k] = gains[k]
+    least, spare, at = _nth_largest(values, n), np.int64(n), np.int64(0)
+    for k in range(gains.shape[0]):
+        spare -= np.int64(gains[k] > least)
+    for k in range(gains.shape[0]):
+        equal = gains[k] == least and spare > 0
+        if equal or gains[k] > least:
+            passed_on[at] = listed[k]
+            at += 1
+            spare -= np.int64(equal)
 
 
 @inlined
@@ -446,9 +524,10 @@ def _take_split(
     look, own = looks[shape.last], nodes.integers[node]
     rows, features, found = look.rows, look.features, look.found
     own[FEATURE] = -1
-    j = _best(found.gains[which])
-    gain, threshold = found.gains[which, j], found.thresholds[which, j]
-    side = found.sides[which, j]
+    n = _n_listed(nodes, node, shape.last, shape)
+    k = _best(found.gains[which][:n])
+    gain, threshold = found.gains[which, k], found.thresholds[which, k]
+    side, j = found.sides[which, k], nodes.lists[_list_of(nodes, node, shape.last, n), k]
     total = own[WORDS + 2 * shape.last : WORDS + 2 * shape.last + 2]
     if not gain > max(shape.min_gain, smallest_gain(total, rows.units, rows.bits, limits)):
         return
@@ -602,7 +681,14 @@ def _begin_lane(team: Any, looks: Any, last: Any, lane: Any) -> None:
 
 @inlined
 def _collect(
-    source: Any, look: Any, nodes: Any, node: Any, thread: Any, number: Any, lane: Any
+    source: Any,
+    look: Any,
+    nodes: Any,
+    node: Any,
+    n_listed: Any,
+    thread: Any,
+    number: Any,
+    lane: Any,
 ) -> None:
     """Add the rows of a node in a lane to this thread's part of the histogram.
 
@@ -615,12 +701,17 @@ def _collect(
         rows = look.rows.order if ranges[node, 3] == 0 else look.rows.scratch
         order = rows[ranges[node, 0] : ranges[node, 1]]
         drawn = source.drawn if own[DEPTH] == 0 else source.drawn[:0]
-        nodes.work[0] += order.shape[0] * index.shape[0]
+        nodes.work[0] += order.shape[0] * n_listed
         if source.lists.starts.shape[0] > 0:
             add_lists_inlined(source.lists, source.whole_lists, drawn, words, bits, order, mine)
         else:
-            bins, whole = source.bins, source.whole_bins
-            add_rows_inlined(bins, whole, drawn, words, bits, order, index, places, mine)
+            bins, whole, listed = source.bins, source.whole_bins, nodes.listed
+            positions = nodes.lists[_list_of(nodes, node, number, n_listed)]
+            for k in range(n_listed):
+                listed[0, k], listed[1, k] = index[positions[k]], places[positions[k]]
+            features, to = listed[0], listed[1]
+            features, to = features[:n_listed], to[:n_listed]
+            add_rows_inlined(bins, whole, drawn, words, bits, order, features, to, mine)
     else:
         first = nodes.integers[own[PARENT], LEFT] if own[PARENT] >= 0 else node
         for counted in range(first, first + 2):
@@ -638,12 +729,29 @@ def _collect(
 
 
 @inlined
-def _share(offsets: Any, team: Any, thread: Any) -> Any:
-    """First feature of a thread's share: all have as many entries, as nearly as can be."""
-    n, f = offsets.shape[0] - 1, 0
-    while f < n and (offsets[f] + offsets[f + 1]) * team.n_threads <= 2 * offsets[n] * thread:
-        f += 1
-    return f
+def _share(offsets: Any, listed: Any, team: Any, thread: Any) -> Any:
+    """First of a thread's share of a list: all have as many entries, as nearly as can be."""
+    total, before, k = np.int64(0), np.int64(0), np.int64(0)
+    for i in range(listed.shape[0]):
+        total += offsets[listed[i] + 1] - offsets[listed[i]]
+    while k < listed.shape[0]:
+        size = offsets[listed[k] + 1] - offsets[listed[k]]
+        if (2 * before + size) * team.n_threads > 2 * total * thread:
+            break
+        before += size
+        k += 1
+    return k
+
+
+@inlined
+def _clear_unlisted(look: Any, listed: Any, mine: Any) -> None:
+    """Clear a thread's part of a histogram where nobody adds it up."""
+    offsets, places, k = look.features.offsets, look.features.places, np.int64(0)
+    for f in range(offsets.shape[0] - 1):
+        if k < listed.shape[0] and listed[k] == f:
+            k += 1
+        else:
+            clear_bins(mine[places[f] :], offsets[f + 1] - offsets[f])
 
 
 @inlined
@@ -711,19 +819,23 @@ def _search(
     first: Any,
     n_searched: Any,
     small: Any,
+    n_listed: Any,
     known: Any,
     go: Any,
     few: Any,
     number: Any,
     limits: Any,
 ) -> None:
-    """Best splits of a node or of a pair, for this thread's share of the features.
+    """Best splits of a node or of a pair, for this thread's share of the features listed.
 
     The larger of a pair has its parent's histogram, and takes the smaller's from it. Nodes of few
     rows, the smaller or both, have one small histogram, which is used for every feature in turn.
     """
     offsets, found = look.features.offsets, look.found
-    start, stop = _share(offsets, team, team.thread), _share(offsets, team, team.thread + 1)
+    positions = nodes.lists[_list_of(nodes, first, number, n_listed)]
+    positions = positions[:n_listed]
+    start = _share(offsets, positions, team, team.thread)
+    stop = _share(offsets, positions, team, team.thread + 1)
     own = nodes.integers[first + small]
     gathered, of_few, listed, marks = few_rows(), bin_sums(), bin_list(), bin_marks()
     flat_bins, flat_sums = source.bins.reshape(-1), of_few.reshape(-1)
@@ -734,7 +846,10 @@ def _search(
         n_small = n_both = gather_few(source, look.rows, first + small, np.int64(0), gathered)
     if few[1]:
         n_both = gather_few(source, look.rows, first + _ONE - small, n_small, gathered)
-    for f in range(start, stop):
+    elif number == 0 and n_listed < nodes.lists.shape[1] and source.lists.starts.shape[0] > 0:
+        _clear_unlisted(look, positions, found.partial[team.thread])
+    for k in range(start, stop):
+        f = positions[k]
         size = offsets[f + 1] - offsets[f]
         if not few[0]:
             _add_up(team, look, nodes, first, own, known, number, f, flat, parts)
@@ -774,7 +889,7 @@ def _search(
                 look.rows.units,
                 look.rows.bits,
                 limits,
-                f,
+                k,
                 found.gains[which],
                 found.thresholds[which],
                 found.sides[which],
@@ -821,6 +936,9 @@ def grow(
         all_nodes.plan[thread],
         all_nodes.chosen[thread],
         all_nodes.work[thread],
+        all_nodes.lists[thread],
+        all_nodes.listed[thread],
+        all_nodes.sorted[thread],
     )
     source, nodes = refer_to(source), refer_to(nodes)
     limits = _pair_of_limits()
@@ -894,6 +1012,7 @@ def grow(
             own_slot = nodes.integers[node, SLOT + 1]
             known = _plan(nodes, node, decider)
         look = looks[max(number, 0)]
+        n_listed = _n_listed(nodes, first, number, shape)
         lane = _take_lane(team, visit, n_lanes)
         while lane >= 0:
             if visit == 0:
@@ -902,7 +1021,8 @@ def grow(
                 for one in range(last + 1):
                     _partition(nodes, parted, source, looks[one], one, lane)
             if number >= 0 and not few[0]:
-                _collect(source, look, nodes, first + small, team.thread, number, lane)
+                node = first + small
+                _collect(source, look, nodes, node, n_listed, team.thread, number, lane)
             lane = _take_lane(team, visit, n_lanes)
         meeting += 1
         meet(team.counter, team.n_threads, meeting)
@@ -918,6 +1038,7 @@ def grow(
                 first,
                 n_searched,
                 small,
+                n_listed,
                 known,
                 go,
                 few,
@@ -927,10 +1048,18 @@ def grow(
             meeting += 1
             meet(team.counter, team.n_threads, meeting)
             for which in range(n_searched):
-                if go[which] and number < last:
-                    _propose(nodes, first + which, sample.found.gains[which])
-                elif go[which]:
-                    _take_split(nodes, first + which, looks, source, which, limits[last], shape)
+                if not go[which]:
+                    continue
+                node = first + which
+                gains, listed = look.found.gains[which], _list_of(nodes, node, number, n_listed)
+                gains, listed = gains[:n_listed], nodes.lists[listed, :n_listed]
+                if number < last:
+                    _propose(nodes, node, gains, listed)
+                else:
+                    _take_split(nodes, node, looks, source, which, limits[last], shape)
+                below = min(nodes.integers[node, DEPTH] + 1, shape.n_listed.shape[0] - 1)
+                if number == 0 and shape.n_listed[below] < nodes.lists.shape[1]:
+                    _pass_on(nodes, node, gains, listed, shape.n_listed[below])
             if number == last and nodes.integers[first + small, SLOT] < 0 and team.n_threads > 1:
                 meeting += 1  # rows were read, and may move now
                 meet(team.counter, team.n_threads, meeting)

@@ -98,7 +98,8 @@ class TreeGrower:
         n_threads, look = self._threads.worth(work), min(request.second_look, n_features) * last
         several = n_threads > 1 and len(sample.words) >= n_threads * WORTH_LANES
         n_lanes = n_threads * (grow.LANES if several else 1)
-        room = self._prepare(n_features, leaves, look, n_threads)
+        n_listed = request.features_by_depth
+        room = self._prepare(n_features, leaves, look, n_threads, len(n_listed) > 1)
         features = self._look_at(request)
         counter, taken = np.zeros(1, np.int64), np.zeros((2, n_threads, CACHE_LINE), np.int64)
         ranges = self._arena.take("ranges", (last + 1, n_lanes, 2 * leaves - 1, 4), np.int64)
@@ -109,6 +110,7 @@ class TreeGrower:
             last,
             request.min_gain,
             _few_rows(features),
+            n_listed,
         )
         decider = of_sample = sample.rows(request.sample, ranges[0])
         if everything is not None and request.everything is not None:
@@ -127,9 +129,11 @@ class TreeGrower:
             whole(n_threads, grow.mark_leaves, decider, room.nodes.integers[0], n, leaf)
         return _as_result(room.nodes, n, everything is not None), leaf
 
-    def _prepare(self, n_features: int, leaves: int, look: int, n_threads: int) -> _Room:
+    def _prepare(
+        self, n_features: int, leaves: int, look: int, n_threads: int, narrowed: bool
+    ) -> _Room:
         """Room for both looks, whichever of the features a tree may use."""
-        key = n_features, leaves, look, n_threads
+        key = n_features, leaves, look, n_threads, narrowed
         if self._room is None or self._room.key != key:
             sizes = np.sort(self._n_bins + 1)[::-1]
             every, few, take = int(sizes.sum()), int(sizes[:look].sum()), self._arena.take
@@ -137,7 +141,7 @@ class TreeGrower:
             self._room = _Room(
                 key,
                 _no_features(n_threads, look),
-                grow.make_nodes(n_threads, leaves, look),
+                grow.make_nodes(n_threads, leaves, look, n_features, narrowed),
                 (
                     _found(take, "sample", n_features, every, int(spread), leaves, n_threads),
                     _found(take, "all", look, few, few + SPREAD * look, leaves + 1, n_threads),

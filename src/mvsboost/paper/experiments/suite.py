@@ -31,6 +31,8 @@ _AGAINST: dict[str, Setting] = {
     "MVS 30%": _mvs(0.3),
     "MVS 30%, second look 4": _mvs(0.3, second_look=4),
     "SGB 30%": setting({"name": "sgb", "rate": 0.3}, "all"),
+    "narrowed trees, no sampling": {**NO_SAMPLING, "narrowing": 0.5},
+    "narrowed trees, MVS 30%": {**_mvs(0.3), "narrowing": 0.5},
 }
 _TEXT = (
     "MVS and SGB at 80% of the rows, and at 30%, against no sampling over many small sets: 300 "
