@@ -102,6 +102,11 @@ CASES = {
         {"sampler": MVS(0.4), "monotone": {0: 1, 1: -1}, "second_look": 2},
     ),
     "colsample": ("logistic", {"colsample": 0.5}),
+    "narrowed": ("logistic", {"sampler": MVS(0.4), "narrowing": 0.6, "colsample": 0.9}),
+    "narrowed, depth-wise, second look": (
+        "squared",
+        {"sampler": MVS(0.4), "narrowing": 0.5, "max_leaves": None, "second_look": 1},
+    ),
     "first order": ("logistic", {"sampler": MVS(0.4), "order": 1, "weighted": True}),
     "sample leaves": ("logistic", {"sampler": MVS(0.4), "leaf_values": "sample"}),
     "sample leaves, few rows": (
@@ -158,9 +163,11 @@ BACKENDS = {
 @pytest.mark.usefixtures("small_slices")
 @pytest.mark.parametrize("case", list(CASES))
 def test_the_model_is_the_same_for_any_backend(
-    case, make_data, make_config, model_bytes, monkeypatch
+    case, make_data, make_config, model_bytes, monkeypatch, request
 ):
     objective, options = CASES[case]
+    if "narrowing" in options:
+        request.getfixturevalue("narrow_early")
     data = make_data(objective, 200, weighted=options.get("weighted", False))
     expected = run(data, objective, options, make_config, config={"device": "reference"})
     assert any(tree.n_leaves > 1 for trees in expected.model.iterations for tree in trees)

@@ -846,7 +846,7 @@ def _search(
         n_small = n_both = gather_few(source, look.rows, first + small, np.int64(0), gathered)
     if few[1]:
         n_both = gather_few(source, look.rows, first + _ONE - small, n_small, gathered)
-    elif number == 0 and n_listed < nodes.lists.shape[1] and source.lists.starts.shape[0] > 0:
+    if not few[0] and number == 0 and source.lists.starts.shape[0] > 0:
         _clear_unlisted(look, positions, found.partial[team.thread])
     for k in range(start, stop):
         f = positions[k]

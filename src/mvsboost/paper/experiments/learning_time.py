@@ -85,7 +85,7 @@ _TEXT = (
     "quality; where they see one at every rate (marked with a circle), at the rate of the least. "
     "Then the fastest MVS of each set, of those without loss on folds if there are any; and the "
     "same against LightGBM without sampling, on counters, in time and in 1 − AUC. "
-    "Where trees are narrowed a node below the third level looks at half the features of its "
+    "Where trees are narrowed a node below the fourth level looks at half the features of its "
     "parent, those of largest gain; the first line does so without sampling. "
     "Fits of one thread, which take turns every fifth of a second."
 )
