@@ -128,14 +128,16 @@ def test_trees_are_those_of_the_reference(
 
 @pytest.mark.usefixtures("small_slices", "narrow_early")
 @pytest.mark.parametrize("search", ["histograms_only", "smaller_one_by_one", "rows_one_by_one"])
-@pytest.mark.parametrize(("look", "colsample"), [(0, 1.0), (3, 0.5)])
+@pytest.mark.parametrize("sampler", [NoSampling(), MVS(rate=0.4)], ids=repr)
+@pytest.mark.parametrize(("look", "colsample"), [(0, 1.0), (0, 0.5), (3, 0.5)])
 def test_narrowed_trees_are_those_of_the_reference(
-    flags, look, colsample, search, make_config, request
+    flags, sampler, look, colsample, search, make_config, request
 ):
     request.getfixturevalue(search)
     columns, y = flags
-    data = Dataset.from_data(columns, np.minimum(y, 1.0), n_classes=2)
-    config = make_config(Logistic(), MVS(rate=0.4), second_look=look, narrowing=0.5, n_estimators=3)
+    data = Dataset.from_data(columns, y, n_classes=3)
+    assert CPUBackend(data.rows, Softmax(3))._unusual is not None
+    config = make_config(Softmax(3), sampler, second_look=look, narrowing=0.5, n_estimators=2)
     check_against_reference(data, replace(config, colsample=colsample))
 
 

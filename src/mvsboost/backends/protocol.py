@@ -532,11 +532,13 @@ class TreeRequest(NamedTuple):
     @property
     def features_by_depth(self) -> NDArray[np.int64]:
         """How many features the nodes of each depth look at; below the last, as many as there."""
-        return _features_by_depth(len(self.features), self.narrowing, self.second_look)
+        looks = 0 if self.everything is None else self.second_look
+        return _features_by_depth(len(self.features), self.narrowing, looks)
 
 
 @lru_cache
 def _features_by_depth(n: int, narrowing: float, second_look: int) -> NDArray[np.int64]:
+    # not to be written to: all requests alike share it
     numbers, least = [n], min(n, max(LEAST_FEATURES, second_look))
     if narrowing < 1.0:
         numbers *= WHOLE_LEVELS

@@ -20,6 +20,8 @@ from mvsboost.report import Part
 
 __all__ = [
     "METHODS",
+    "NARROWED_ALONE",
+    "NARROWING",
     "NO_SAMPLING",
     "SIZES",
     "Cell",
@@ -176,7 +178,11 @@ def setting(
     return {**chosen, "narrowing": narrowing} if narrowing < 1.0 else chosen
 
 
+NARROWING = 0.5
+"""Share of its features that a node passes on, where trees are narrowed."""
+
 NO_SAMPLING = setting({"name": "none"}, "all")
+NARROWED_ALONE = setting({"name": "none"}, "all", narrowing=NARROWING)
 
 
 def sgb(rate: float, size: Size) -> list[Setting]:

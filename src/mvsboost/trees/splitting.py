@@ -159,6 +159,8 @@ class SplitSearch:
 
     def part(self, features: NDArray[np.int64]) -> NDArray[np.int64]:
         """The histogram of some of the features, in their order."""
+        if len(features) == len(self.features):
+            return self.histogram[: self.offsets[-1]]
         chosen = np.repeat(np.isin(self.features, features), np.diff(self.offsets))
         return self.histogram[: self.offsets[-1]][chosen]
 

@@ -26,9 +26,9 @@ proposed for its parent too; there the rows of the smaller of the two children a
 and the other's sums are the parent's less those. Sums are integers, so neither this nor the
 number of threads changes anything.
 
-Which features a node looks at stands in a list. All do, but where a tree is narrowed, in which
-each pair of children has a list of its own, a part of its parent's; histograms have room for
-every feature still, and of those that are not listed nothing is read.
+Which features a node looks at stands in a list: all of them, unless the tree is narrowed. Then each
+pair of children has a list of its own, a part of its parent's; histograms have room for every
+feature still, and of those that are not listed nothing is read.
 
 What is known of the nodes lies in three arrays with named columns, loops are written
 out, and both looks are one piece of code: every further array, call or copy here would
@@ -272,14 +272,14 @@ class Nodes(NamedTuple):
     chosen : (2, look)
         Room for numbers and places of features.
     work : (2,)
-        Rows of this thread that were counted by each look, once for each feature.
+        Rows of this thread that were counted by each look, once for each feature listed.
     lists : (1, or n + 1 where trees are narrowed; features)
         Positions of features in their order: first all of them, then those that the children of
         each node look at, if these are fewer.
     listed : (2, features)
         Room for numbers and places of features.
-    sorted : (features,)
-        Room for gains.
+    gains : (features,)
+        Room for the gains of a node.
     """
 
     integers: Any
@@ -294,7 +294,7 @@ class Nodes(NamedTuple):
     work: Any
     lists: Any
     listed: Any
-    sorted: Any
+    gains: Any
 
 
 def make_nodes(n_threads: int, n_leaves: int, look: int, n_features: int, narrowed: bool) -> Nodes:
@@ -313,9 +313,9 @@ def make_nodes(n_threads: int, n_leaves: int, look: int, n_features: int, narrow
         "work": (2,),
         "lists": (n + 1 if narrowed else 1, n_features),
         "listed": (2, n_features),
-        "sorted": (n_features,),
+        "gains": (n_features,),
     }
-    dtypes: dict[str, Any] = {"goes_left": np.uint8, "reals": np.float64, "sorted": np.float64}
+    dtypes: dict[str, Any] = {"goes_left": np.uint8, "reals": np.float64, "gains": np.float64}
     nodes = Nodes(
         **{
             name: np.empty((n_threads, *shape), dtypes.get(name, np.int64))
@@ -440,7 +440,7 @@ def _nth_largest(values: Any, n: Any) -> Any:
 @inlined
 def _pass_on(nodes: Any, node: Any, gains: Any, listed: Any, n: Any) -> None:
     """List those n of a node's features for its children that gain most, the first of equals."""
-    passed_on, values = nodes.lists[node + 1], nodes.sorted[: gains.shape[0]]
+    passed_on, values = nodes.lists[node + 1], nodes.gains[: gains.shape[0]]
     for k in range(gains.shape[0]):
         values[k] = gains[k]
     least, spare, at = _nth_largest(values, n), np.int64(n), np.int64(0)
@@ -837,7 +837,7 @@ def _search(
     start = _share(offsets, positions, team, team.thread)
     stop = _share(offsets, positions, team, team.thread + 1)
     own = nodes.integers[first + small]
-    gathered, of_few, listed, marks = few_rows(), bin_sums(), bin_list(), bin_marks()
+    gathered, of_few, bins_listed, marks = few_rows(), bin_sums(), bin_list(), bin_marks()
     flat_bins, flat_sums = source.bins.reshape(-1), of_few.reshape(-1)
     flat, parts = found.histograms.reshape(-1), found.partial.reshape(-1)
     n_small = n_both = np.int64(0)
@@ -859,14 +859,14 @@ def _search(
             if not go[which] and (step == 1 or few[0] == few[1]):
                 continue
             node = nodes.integers[first + which]
-            histogram, n_listed = of_few[:size], ALL_BINS
+            histogram, n_bins_listed = of_few[:size], ALL_BINS
             if few[step]:
                 clear_bins(of_few, size)
                 a, b = (np.int64(0), n_small) if step == 0 else (n_small, n_both)
                 feature = look.features.index[f]
                 if b - a < size:
                     add_few_marked(flat_bins, gathered, a, b, feature, flat_sums, marks)
-                    n_listed = list_marked(marks, listed)
+                    n_bins_listed = list_marked(marks, bins_listed)
                 else:
                     add_few(flat_bins, gathered, a, b, feature, flat_sums)
             else:
@@ -881,8 +881,8 @@ def _search(
             _bound(limits, nodes, first + which)
             best_split_of(
                 histogram,
-                listed,
-                n_listed,
+                bins_listed,
+                n_bins_listed,
                 look.features.categorical[f],
                 look.features.monotone[f],
                 node[WORDS + 2 * number : WORDS + 2 * number + 2],
@@ -938,7 +938,7 @@ def grow(
         all_nodes.work[thread],
         all_nodes.lists[thread],
         all_nodes.listed[thread],
-        all_nodes.sorted[thread],
+        all_nodes.gains[thread],
     )
     source, nodes = refer_to(source), refer_to(nodes)
     limits = _pair_of_limits()

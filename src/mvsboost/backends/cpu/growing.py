@@ -99,7 +99,7 @@ class TreeGrower:
         several = n_threads > 1 and len(sample.words) >= n_threads * WORTH_LANES
         n_lanes = n_threads * (grow.LANES if several else 1)
         n_listed = request.features_by_depth
-        room = self._prepare(n_features, leaves, look, n_threads, len(n_listed) > 1)
+        room = self._prepare(n_features, leaves, look, n_threads, n_listed[-1] < n_features)
         features = self._look_at(request)
         counter, taken = np.zeros(1, np.int64), np.zeros((2, n_threads, CACHE_LINE), np.int64)
         ranges = self._arena.take("ranges", (last + 1, n_lanes, 2 * leaves - 1, 4), np.int64)

@@ -58,7 +58,7 @@ VARIANTS = (
     _BASE,
     *(_Variant(f"second look {k}", second_look=k) for k in (1, 2, 4, 8)),
     _Variant("second look 4, half of the rows decide", second_look=4, more={"decider": [0.5, 0.1]}),
-    *(_Variant(f"trees narrowed by {share}", narrowing=share) for share in (0.5, 0.75)),
+    *(_Variant(f"narrowing {share}", narrowing=share) for share in (0.5, 0.75)),
     _Variant("leaf values from the sample", leaf_values="sample"),
     *(_Variant(f"λ {lam}", {"lam": lam}) for lam in ("root", "catboost", 0.01, 0.1, 1.0, 10.0)),
     *(

@@ -14,6 +14,8 @@ import numpy as np
 
 from mvsboost.paper.plan import (
     METHODS,
+    NARROWED_ALONE,
+    NARROWING,
     NO_SAMPLING,
     Cell,
     Experiment,
@@ -60,9 +62,6 @@ def _narrowed(rate: float, size: Size) -> list[Setting]:
     return [setting(sampler, "all", narrowing=NARROWING) for sampler in samplers]
 
 
-NARROWING = 0.5
-"""Share of its features that a node passes on, where trees are narrowed."""
-
 LEAVES_AND_LAMBDA = Method("MVS, leaves from all rows, λ tuned", _leaves_and_lambda)
 LIGHTGBM = Method("LightGBM", lambda rate, size: [], "lightgbm", "counters")
 """LightGBM as the paper has it, without sampling."""
@@ -78,7 +77,7 @@ _METHODS = {
     "leaves and lambda": LEAVES_AND_LAMBDA,
     "narrowed": Method("MVS, leaves from all rows, λ tuned, narrowed trees", _narrowed),
 }
-_NARROWED, _NARROWED_ALONE = "narrowed alone", {**NO_SAMPLING, "narrowing": NARROWING}
+_NARROWED = "narrowed alone"
 _TEXT = (
     "Change of the time of boosting against no sampling at the smallest rate (in brackets, with "
     "the change of 1 − AUC on the test part) at which folds of the training part see no loss of "
@@ -240,14 +239,14 @@ def _race(plan: Plan, name: str) -> Cell | None:
         return None
     engine, view = LIGHTGBM.engine, LIGHTGBM.view
     contenders[engine] = plan.cell(name, NO_SAMPLING, 0, engine=engine, view=view)
-    contenders[_NARROWED] = plan.cell(name, _NARROWED_ALONE, 0)
+    contenders[_NARROWED] = plan.cell(name, NARROWED_ALONE, 0)
     return race_cell(plan, contenders, slice=SLICE)
 
 
 def _cells(plan: Plan) -> Iterator[Cell]:
     for name in plan.sets:
         yield from plan.judged(name, METHODS["mvs"], NO_SAMPLING)
-        yield from plan.judged(name, METHODS["mvs"], _NARROWED_ALONE)
+        yield from plan.judged(name, METHODS["mvs"], NARROWED_ALONE)
         yield from plan.judged(name, LIGHTGBM, NO_SAMPLING)
         yield from fold_cells(plan, name, _METHODS)
         for method in _METHODS.values():
@@ -291,7 +290,7 @@ def _narrowed_row(plan: Plan, races: Races) -> list[str]:
     changes, cells = [], []
     for name, race in races.items():
         changes.append(100.0 * (race["seconds"][_NARROWED] / race["seconds"]["none"] - 1.0))
-        error = change_at(plan, name, METHODS["mvs"], _NARROWED_ALONE)
+        error = change_at(plan, name, METHODS["mvs"], NARROWED_ALONE)
         where = "" if error is None else f" ({percent(error.mean)})"
         cells.append(f"{changes[-1]:+.1f}%{where}")
     return ["No sampling, narrowed trees", *cells, f"{np.mean(changes):+.1f}%"]

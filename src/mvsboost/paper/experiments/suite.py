@@ -6,7 +6,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from mvsboost.paper.plan import NO_SAMPLING, Cell, Experiment, Plan, Setting, setting
+from mvsboost.paper.plan import (
+    NARROWED_ALONE,
+    NARROWING,
+    NO_SAMPLING,
+    Cell,
+    Experiment,
+    Plan,
+    Setting,
+    setting,
+)
 from mvsboost.paper.sets import suite_names
 from mvsboost.paper.sets.published import tuned
 from mvsboost.report import Part, Table, Text
@@ -31,8 +40,8 @@ _AGAINST: dict[str, Setting] = {
     "MVS 30%": _mvs(0.3),
     "MVS 30%, second look 4": _mvs(0.3, second_look=4),
     "SGB 30%": setting({"name": "sgb", "rate": 0.3}, "all"),
-    "narrowed trees, no sampling": {**NO_SAMPLING, "narrowing": 0.5},
-    "narrowed trees, MVS 30%": {**_mvs(0.3), "narrowing": 0.5},
+    "narrowed trees, no sampling": NARROWED_ALONE,
+    "narrowed trees, MVS 30%": {**_mvs(0.3), "narrowing": NARROWING},
 }
 _TEXT = (
     "MVS and SGB at 80% of the rows, and at 30%, against no sampling over many small sets: 300 "
