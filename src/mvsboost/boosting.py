@@ -100,8 +100,8 @@ class TrainConfig:
             raise ParameterError("sampler", self.sampler, allowed)
         self.sampler.validate()
         as_estimators = ("learning_rate", "colsample", "leaf_values", "order")
-        check_parameters({name: getattr(self, name) for name in as_estimators})
-        check_parameters({"narrowing": self.tree.narrowing})
+        own = {name: getattr(self, name) for name in as_estimators}
+        check_parameters({**own, "narrowing": self.tree.narrowing})
         if self.n_estimators < 0:  # none is left where a fit is resumed that was done
             raise ParameterError("n_estimators", self.n_estimators, "at least 0")
         names = [metric.name for metric in self.metrics]

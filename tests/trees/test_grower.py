@@ -74,6 +74,12 @@ def same_tree(a, b):
         assert np.array_equal(getattr(a.nodes, name), getattr(b.nodes, name)), name
 
 
+def same_by_verbs_and_at_once(rows, params, draw, monotone):
+    by_verbs = grow(rows, params, ReferenceBackend, draw, monotone)
+    same_tree(grow(rows, params, CPUBackend, draw, monotone), by_verbs)
+    return by_verbs
+
+
 class Counting(ReferenceBackend):
     """Notes what histograms it is asked for."""
 
@@ -297,10 +303,7 @@ def test_a_whole_tree_in_one_call_is_the_tree_grown_by_verbs(
 ):
     request.getfixturevalue(search)
     rows = make_rows(250)
-    params = replace(params, second_look=second_look)
-    by_verbs = grow(rows, params, ReferenceBackend, draw, monotone)
-    at_once = grow(rows, params, CPUBackend, draw, monotone)
-    same_tree(at_once, by_verbs)
+    same_by_verbs_and_at_once(rows, replace(params, second_look=second_look), draw, monotone)
 
 
 # --- narrowing ----------------------------------------------------------------------------------
@@ -374,8 +377,7 @@ def test_a_narrowed_tree_in_one_call_is_the_tree_grown_by_verbs(
     rows = make_rows(250)
     params = replace(params, second_look=second_look)
     narrowed = replace(params, narrowing=narrowing)
-    by_verbs = grow(rows, narrowed, ReferenceBackend, draw, (0, 1, 0, -1))
-    same_tree(grow(rows, narrowed, CPUBackend, draw, (0, 1, 0, -1)), by_verbs)
+    by_verbs = same_by_verbs_and_at_once(rows, narrowed, draw, (0, 1, 0, -1))
     whole = grow(rows, params, ReferenceBackend, draw, (0, 1, 0, -1))
     assert by_verbs.structure.to_dict() != whole.structure.to_dict()
 

@@ -381,11 +381,9 @@ def _best(gains: Any) -> Any:
 
 
 @inlined
-def _n_listed(nodes: Any, node: Any, number: Any, shape: Any) -> Any:
-    """How many features a look at a node has."""
-    if number == 1:
-        return np.int64(nodes.proposed.shape[1])
-    return shape.n_listed[min(nodes.integers[node, DEPTH], shape.n_listed.shape[0] - 1)]
+def _n_at(shape: Any, depth: Any) -> Any:
+    """How many features the nodes of a depth look at."""
+    return shape.n_listed[min(depth, shape.n_listed.shape[0] - 1)]
 
 
 @inlined
@@ -518,16 +516,22 @@ def _plan(nodes: Any, node: Any, look: Any) -> Any:
 
 @inlined
 def _take_split(
-    nodes: Any, node: Any, looks: Any, source: Any, which: Any, limits: Any, shape: Any
+    nodes: Any,
+    node: Any,
+    looks: Any,
+    source: Any,
+    which: Any,
+    listed: Any,
+    limits: Any,
+    shape: Any,
 ) -> None:
-    """Note the best split found, if it gains enough."""
+    """Note the best split found in the features listed, if it gains enough."""
     look, own = looks[shape.last], nodes.integers[node]
     rows, features, found = look.rows, look.features, look.found
     own[FEATURE] = -1
-    n = _n_listed(nodes, node, shape.last, shape)
-    k = _best(found.gains[which][:n])
+    k = _best(found.gains[which][: listed.shape[0]])
     gain, threshold = found.gains[which, k], found.thresholds[which, k]
-    side, j = found.sides[which, k], nodes.lists[_list_of(nodes, node, shape.last, n), k]
+    side, j = found.sides[which, k], listed[k]
     total = own[WORDS + 2 * shape.last : WORDS + 2 * shape.last + 2]
     if not gain > max(shape.min_gain, smallest_gain(total, rows.units, rows.bits, limits)):
         return
@@ -1012,7 +1016,9 @@ def grow(
             own_slot = nodes.integers[node, SLOT + 1]
             known = _plan(nodes, node, decider)
         look = looks[max(number, 0)]
-        n_listed = _n_listed(nodes, first, number, shape)
+        n_listed = _n_at(shape, nodes.integers[first, DEPTH])
+        if number == 1:
+            n_listed = np.int64(nodes.proposed.shape[1])
         lane = _take_lane(team, visit, n_lanes)
         while lane >= 0:
             if visit == 0:
@@ -1056,10 +1062,10 @@ def grow(
                 if number < last:
                     _propose(nodes, node, gains, listed)
                 else:
-                    _take_split(nodes, node, looks, source, which, limits[last], shape)
-                below = min(nodes.integers[node, DEPTH] + 1, shape.n_listed.shape[0] - 1)
-                if number == 0 and shape.n_listed[below] < nodes.lists.shape[1]:
-                    _pass_on(nodes, node, gains, listed, shape.n_listed[below])
+                    _take_split(nodes, node, looks, source, which, listed, limits[last], shape)
+                n_below = _n_at(shape, nodes.integers[node, DEPTH] + 1)
+                if number == 0 and n_below < nodes.lists.shape[1]:
+                    _pass_on(nodes, node, gains, listed, n_below)
             if number == last and nodes.integers[first + small, SLOT] < 0 and team.n_threads > 1:
                 meeting += 1  # rows were read, and may move now
                 meet(team.counter, team.n_threads, meeting)

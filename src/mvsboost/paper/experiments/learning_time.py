@@ -6,7 +6,7 @@ where there is none, the rate of its least error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -206,15 +206,22 @@ def _row(
     change: Changes,
 ) -> list[str]:
     """Changes against the contender `base`, of a method for each set."""
-    changes, cells = [], []
+    notes = []
     for name, key in keys.items():
-        seconds, chosen = races[name]["seconds"], smallest_rate(plan, name, methods[key])
+        chosen, error = smallest_rate(plan, name, methods[key]), change(name, key)
         assert chosen is not None
-        changes.append(100.0 * (seconds[key] / seconds[base] - 1.0))
         at = f"{chosen.rate:g}" + ("" if chosen.without_loss else "°")
-        error = change(name, key)
-        where = at if error is None else f"{at}, {percent(error)}"
-        cells.append(f"{changes[-1]:+.1f}% ({where})")
+        notes.append(at if error is None else f"{at}, {percent(error)}")
+    return _line(races, title, keys, base, notes)
+
+
+def _line(
+    races: Races, title: str, keys: Mapping[str, str], base: str, notes: Sequence[str]
+) -> list[str]:
+    """Changes of the time of one contender of each set against another, each with a note."""
+    seconds = [(races[name]["seconds"], key) for name, key in keys.items()]
+    changes = [100.0 * (of[key] / of[base] - 1.0) for of, key in seconds]
+    cells = [f"{one:+.1f}% ({note})" for one, note in zip(changes, notes, strict=True)]
     return [title, *cells, f"{np.mean(changes):+.1f}%"]
 
 
@@ -287,13 +294,10 @@ def _parts(plan: Plan) -> list[Part]:
 
 def _narrowed_row(plan: Plan, races: Races) -> list[str]:
     """What narrowing alone does, without sampling."""
-    changes, cells = [], []
-    for name, race in races.items():
-        changes.append(100.0 * (race["seconds"][_NARROWED] / race["seconds"]["none"] - 1.0))
-        error = change_at(plan, name, METHODS["mvs"], NARROWED_ALONE)
-        where = "" if error is None else f" ({percent(error.mean)})"
-        cells.append(f"{changes[-1]:+.1f}%{where}")
-    return ["No sampling, narrowed trees", *cells, f"{np.mean(changes):+.1f}%"]
+    errors = [change_at(plan, name, METHODS["mvs"], NARROWED_ALONE) for name in races]
+    notes = ["error unknown" if error is None else percent(error.mean) for error in errors]
+    keys = dict.fromkeys(races, _NARROWED)
+    return _line(races, "No sampling, narrowed trees", keys, "none", notes)
 
 
 class _Stages(NamedTuple):
