@@ -255,6 +255,38 @@ def test_early_stopping_goes_on_as_if_never_cut(
     assert rest.stop_reason == whole.stop_reason
 
 
+def test_a_run_that_was_stopped_early_is_done(data, valid, slow, tmp_path, model_bytes):
+    """Resumed it adds no tree, and says again why; without early stopping it goes on."""
+    path = tmp_path / "done.json"
+    sets, callbacks = {"v": valid}, [EarlyStopping(4), Checkpoint(path)]
+    whole = train(data, slow(20), eval_sets=sets, callbacks=callbacks)
+    left = 20 - whole.model.n_iterations
+    assert left > 0
+    start = Model.load(path)
+    again = train(data, slow(left), eval_sets=sets, callbacks=callbacks, init_model=start)
+    assert model_bytes(again.model) == model_bytes(whole.model)
+    assert again.stop_reason == whole.stop_reason
+    assert again.sampling_history == []
+    on = train(data, slow(left), eval_sets=sets, init_model=start)
+    assert on.model.n_iterations == 20
+
+
+def test_a_callback_may_have_a_reason_not_to_start(data, make_config):
+    heard = []
+
+    class Never(Callback):
+        def begin(self, progress):
+            heard.append("begin")
+            return "not today"
+
+        def end(self, progress):
+            heard.append((progress.iteration, progress.model.n_iterations))
+
+    result = train(data, make_config(n_estimators=3), callbacks=[Never(), Never()])
+    assert result.stop_reason == "not today"
+    assert heard == ["begin", "begin", (-1, 0), (-1, 0)]
+
+
 def test_checkpoints_come_every_n_iterations_and_at_the_end(data, make_config, tmp_path):
     saved = []
 

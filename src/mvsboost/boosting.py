@@ -231,8 +231,8 @@ class _Run:
             callbacks=callbacks,
             iterations=range(first, first + config.n_estimators),
         )
-        for callback in callbacks:
-            callback.begin(run.progress(first - 1))
+        if run._stop_for(callback.begin(run.progress(first - 1)) for callback in callbacks):
+            run.iterations = range(first, first)
         return run
 
     @cached_property
@@ -316,24 +316,25 @@ class _Run:
                 self.model.record(name, metric, metric.evaluate(rows, data.rows))
 
     def notify(self, iteration: int) -> bool:
-        """Run every callback, also in the iteration that stops; True if one asks to stop."""
-        asked = []
+        """Run every callback, also in the iteration that stops; True if training is to stop."""
         if self.callbacks:
             progress = self.progress(iteration)
-            reasons = [callback.after_iteration(progress) for callback in self.callbacks]
-            asked = [reason for reason in reasons if reason]
-        if not asked and not any(tree.n_nodes > 1 for tree in self.model.last_trees()):
-            asked = self._without_split()
-        if asked:
-            self.stop_reason = asked[0]
-        return bool(asked)
-
-    def _without_split(self) -> list[str]:
-        """All rows and columns that find no split will find none again; other ones may."""
+            if self._stop_for(callback.after_iteration(progress) for callback in self.callbacks):
+                return True
+        without_split = all(tree.n_nodes == 1 for tree in self.model.last_trees())
+        # all rows and columns that find no split will find none again; other ones may
         everything = self.samples[-1].summary.n_certain == self.backend.n_rows
-        if everything and self.config.colsample >= 1.0:
-            return ["no split improves the loss"]
-        return []
+        if without_split and everything and self.config.colsample >= 1.0:
+            self.stop_reason = "no split improves the loss"
+            return True
+        return False
+
+    def _stop_for(self, answers: Iterable[str | None]) -> bool:
+        """Hear what every callback says; True if one of them has a reason to stop."""
+        reasons = [reason for reason in answers if reason]
+        if reasons:
+            self.stop_reason = reasons[0]
+        return bool(reasons)
 
     def progress(self, iteration: int) -> Progress:
         return Progress(

@@ -1,7 +1,7 @@
 """What happens beside the loop: early stopping, progress, checkpoints, a time limit.
 
-A callback sees a `Progress` and says after an iteration why training should
-stop, or nothing. All callbacks run in the iteration that stops. State that must
+A callback sees a `Progress` and says, before the first iteration or after one, why
+training should stop, or nothing. All callbacks run in the iteration that stops. State that must
 survive a resumed run is not kept here but in the model's history.
 """
 
@@ -72,8 +72,9 @@ class Progress:
 class Callback:
     """Base of all callbacks; override what you need."""
 
-    def begin(self, progress: Progress) -> None:
-        """Before the first iteration."""
+    def begin(self, progress: Progress) -> str | None:
+        """Before the first iteration; a reason not to start, or None to go on."""
+        return None
 
     def after_iteration(self, progress: Progress) -> str | None:
         """After an iteration; a reason to stop, or None to go on."""
@@ -113,8 +114,11 @@ class EarlyStopping(Callback):
         self.rounds, self.data, self.metric, self.min_delta = rounds, data, metric, min_delta
         self._watched, self._sign, self._best = ("", ""), 1.0, 0
 
-    def begin(self, progress: Progress) -> None:
-        """Find what to watch, and the best so far if the model has a history of it."""
+    def begin(self, progress: Progress) -> str | None:
+        """Find what to watch, and the best so far if the model has a history of it.
+
+        A model that was stopped by this very history is not trained on.
+        """
         if not progress.metrics or not progress.eval_sets:
             raise ParameterError(
                 "early_stopping_rounds", self.rounds, "used with an eval_set or validation_fraction"
@@ -132,8 +136,7 @@ class EarlyStopping(Callback):
         values = progress.model.history.get(data, {}).get(metric, [])
         for count in range(1, len(values) + 1):
             self._compare(values[:count])
-        if values:
-            self._mark(progress.model, values)
+        return self._verdict(progress.model, values) if values else None
 
     def _compare(self, values: list[float]) -> None:
         """Note the last value if it is the best; `_best` counts values up to the best."""
@@ -141,19 +144,21 @@ class EarlyStopping(Callback):
         if math.isnan(best) or self._sign * values[-1] < self._sign * best - self.min_delta:
             self._best = len(values)
 
-    def _mark(self, model: Model, values: list[float]) -> None:
+    def _verdict(self, model: Model, values: list[float]) -> str | None:
+        """Note the best iteration; a reason to stop if it is long ago."""
         # iterations of a model continued from may lie before the first value
         model.best_iteration = model.n_iterations - len(values) + self._best
+        if len(values) - self._best >= self.rounds:
+            data, metric = self._watched
+            return f"{data} {metric} has not improved for {self.rounds} iterations"
+        return None
 
     def after_iteration(self, progress: Progress) -> str | None:
         """Compare the latest value with the best one."""
         data, metric = self._watched
         values = progress.model.history[data][metric]
         self._compare(values)
-        self._mark(progress.model, values)
-        if len(values) - self._best >= self.rounds:
-            return f"{data} {metric} has not improved for {self.rounds} iterations"
-        return None
+        return self._verdict(progress.model, values)
 
 
 class TimeLimit(Callback):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +11,18 @@ import pytest
 
 from mvsboost.datasets import DATA_VARIABLE
 from mvsboost.errors import DataError, ParameterError
-from mvsboost.paper.sets import PAPER_SETS, SETS, Part, PreparedSet, counted, load_set, suite_names
-from mvsboost.paper.sets.base import as_texts, checksum_of, split_again, split_at_random
+from mvsboost.paper.sets import (
+    LARGE_SETS,
+    PAPER_SETS,
+    SETS,
+    Part,
+    PreparedSet,
+    counted,
+    load_set,
+    suite_names,
+)
+from mvsboost.paper.sets.base import as_texts, split_again, split_at_random
+from mvsboost.paper.sets.checksums import checksum_of, known_checksums
 from mvsboost.paper.sets.large import synthetic
 
 SHAPES = {
@@ -28,14 +37,23 @@ SHAPES = {
 """Training rows, test rows, columns, columns with counters and indicators."""
 
 
-@pytest.fixture(scope="module", params=PAPER_SETS)
-def prepared(request) -> PreparedSet:
-    folder = Path(os.environ.get(DATA_VARIABLE, "."))
-    if request.param != "adult" and not any(folder.glob("catboost_split_indices.parquet")):
-        pytest.skip(f"{DATA_VARIABLE} names no folder with the paper's data")
+def _needs(file: str) -> None:
+    """Skip a test whose data are not on this machine."""
+    if not (Path(os.environ.get(DATA_VARIABLE, ".")) / file).exists():
+        pytest.skip(f"{DATA_VARIABLE} names no folder with {file}")
+
+
+def _load_as_published(name: str) -> PreparedSet:
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # checksums agree
-        return load_set(request.param)
+        return load_set(name)
+
+
+@pytest.fixture(scope="module", params=PAPER_SETS)
+def prepared(request) -> PreparedSet:
+    if request.param != "adult":
+        _needs("catboost_split_indices.parquet")
+    return _load_as_published(request.param)
 
 
 def test_rows_and_columns_are_those_of_the_protocol(prepared):
@@ -121,16 +139,34 @@ def test_openml_stands_in_for_a_file(tmp_path, monkeypatch):
 
 
 def test_a_checksum_sees_every_value():
-    data = split_at_random("toy", _toy_part(), ("kind",))
-    same = split_at_random("toy", _toy_part(), ("kind",))
-    assert checksum_of(data) == checksum_of(same)
+    data = _toy_part()
+    expected = checksum_of(("kind",), data)
+    assert checksum_of(("kind",), _toy_part()) == expected
+    assert checksum_of(("kind",), data, data) != expected
     other = _toy_part()
     other.columns["x"][3] += 1e-9
-    assert checksum_of(split_at_random("toy", other, ("kind",))) != checksum_of(data)
-    renamed = replace(
-        data, train=Part({**data.train.columns, "more": data.train.columns["x"]}, data.train.target)
-    )
-    assert checksum_of(renamed) != checksum_of(data)
+    assert checksum_of(("kind",), other) != expected
+    more = Part({**data.columns, "more": data.columns["x"]}, data.target)
+    assert checksum_of(("kind",), more) != expected
+
+
+def test_every_set_of_the_figures_has_a_checksum():
+    _needs("suite/INDEX.csv")
+    suite = {f"suite/{name}" for name in suite_names()}
+    assert set(known_checksums()) == {*PAPER_SETS, *LARGE_SETS, *suite} - {"small synthetic"}
+
+
+def test_the_suite_is_that_of_the_figures():
+    _needs("suite/INDEX.csv")
+    for name in suite_names():
+        assert len(_load_as_published(f"suite/{name}/0").train) > 0
+
+
+@pytest.mark.parametrize(("name", "file"), [("covertype", "covtype.parquet")])
+def test_large_sets_are_those_of_the_figures(name, file):
+    _needs(file)
+    data = _load_as_published(name)
+    assert (len(data.train), len(data.test)) == (464_809, 116_203)
 
 
 def _toy_part() -> Part:
@@ -147,7 +183,7 @@ def test_a_set_is_split_again_without_losing_rows():
         seen = np.concatenate([one.train.columns["x"], one.test.columns["x"]])
         assert np.array_equal(np.sort(seen), rows.columns["x"])
         assert np.array_equal(one.test.columns["x"] >= 50, one.test.target == 1)
-    assert len({checksum_of(one) for one in again}) == 2
+    assert len({checksum_of((), one.train, one.test) for one in again}) == 2
 
 
 def test_synthetic_rows_need_no_file():
@@ -158,15 +194,26 @@ def test_synthetic_rows_need_no_file():
     assert {"flights", "higgs", "churn"} < set(SETS)
 
 
-def test_a_set_of_the_suite_has_as_many_splits_as_one_likes(tmp_path):
-    pq = pytest.importorskip("pyarrow.parquet")
-    pa = pytest.importorskip("pyarrow")
+@pytest.fixture
+def small_suite(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     (tmp_path / "suite").mkdir()
-    (tmp_path / "suite" / "INDEX.csv").write_text("name,rows\nfirst,50\nsecond,60\n")
+    (tmp_path / "suite" / "INDEX.csv").write_text("name,rows\nfirst,50\nabalone,50\n")
     table = pa.table({"x": np.arange(50.0), "kind": ["a", "b"] * 25, "target": [0, 1] * 25})
-    pq.write_table(table, tmp_path / "suite" / "first.parquet")
-    assert suite_names(tmp_path) == ["first", "second"]
-    one, other = (load_set(f"suite/first/{split}", tmp_path) for split in (0, 1))
+    for name in ("first", "abalone"):
+        pq.write_table(table, tmp_path / "suite" / f"{name}.parquet")
+    return tmp_path
+
+
+def test_a_set_of_the_suite_has_as_many_splits_as_one_likes(small_suite):
+    assert suite_names(small_suite) == ["first", "abalone"]
+    one, other = (load_set(f"suite/first/{split}", small_suite) for split in (0, 1))
     assert one.categorical == ("kind",)
     assert len(one.test) == 10
     assert one.test.columns["x"].tolist() != other.test.columns["x"].tolist()
+
+
+@pytest.mark.parametrize("split", [0, 1])
+def test_a_set_of_the_suite_that_has_changed_is_warned_of(split, small_suite):
+    with pytest.warns(UserWarning, match="suite/abalone differs from the data"):
+        load_set(f"suite/abalone/{split}", small_suite)

@@ -18,6 +18,7 @@ from mvsboost.paper.engines import trees_on_the_way
 from mvsboost.paper.experiments.learning_time import (
     LEAVES_AND_LAMBDA,
     LIGHTGBM,
+    NARROWED,
     SLICE,
     fold_cells,
     race_cell,
@@ -33,6 +34,7 @@ __all__ = ["FEWER_TREES"]
 _METHODS = {
     "mvs": METHODS["mvs"],
     "leaves and lambda": LEAVES_AND_LAMBDA,
+    "narrowed": NARROWED,
     "second look": METHODS["second look"],
 }
 _BASELINES = {"no sampling": METHODS["mvs"], "LightGBM": LIGHTGBM}

@@ -34,10 +34,13 @@ __all__ = [
     "LEAVES_AND_LAMBDA",
     "LIGHTGBM",
     "METHODS_TIMED",
+    "NARROWED",
+    "NARROWED_KEY",
     "PAPER_TIME",
     "SLICE",
     "contenders_of",
     "fold_cells",
+    "narrowed_row",
     "race_cell",
     "races_run",
     "time_table",
@@ -47,6 +50,9 @@ PAPER_TIME = {"sgb": -20.7, "goss": -20.4, "mvs": -27.7}
 """Change of the learning time in the paper, in %, mean over its sets."""
 
 _OTHERS = ("sgb", "goss")
+NARROWED_KEY = "narrowed alone"
+"""The contender of races that narrows trees without sampling."""
+
 METHODS_TIMED = {key: METHODS[key] for key in (*_OTHERS, "mvs", "all leaves", "second look")}
 """Methods whose time is measured."""
 
@@ -63,6 +69,7 @@ def _narrowed(rate: float, size: Size) -> list[Setting]:
 
 
 LEAVES_AND_LAMBDA = Method("MVS, leaves from all rows, λ tuned", _leaves_and_lambda)
+NARROWED = Method("MVS, leaves from all rows, λ tuned, narrowed trees", _narrowed)
 LIGHTGBM = Method("LightGBM", lambda rate, size: [], "lightgbm", "counters")
 """LightGBM as the paper has it, without sampling."""
 
@@ -75,9 +82,8 @@ SLICE = 0.2
 _METHODS = {
     **METHODS_TIMED,
     "leaves and lambda": LEAVES_AND_LAMBDA,
-    "narrowed": Method("MVS, leaves from all rows, λ tuned, narrowed trees", _narrowed),
+    "narrowed": NARROWED,
 }
-_NARROWED = "narrowed alone"
 _TEXT = (
     "Change of the time of boosting against no sampling at the smallest rate (in brackets, with "
     "the change of 1 − AUC on the test part) at which folds of the training part see no loss of "
@@ -237,6 +243,13 @@ def _fastest(plan: Plan, races: Races, methods: Mapping[str, Method]) -> dict[st
     return {name: min(ours, key=lambda key: rank(name, key)) for name in races}
 
 
+def narrowed_row(races: Races, errors: Sequence[float | None]) -> list[str]:
+    """What narrowing alone does, without sampling; `errors` are changes of the error."""
+    notes = ["error unknown" if error is None else percent(error) for error in errors]
+    keys = dict.fromkeys(races, NARROWED_KEY)
+    return _line(races, "No sampling, narrowed trees", keys, "none", notes)
+
+
 # --- this experiment ----------------------------------------------------------------------------
 
 
@@ -246,7 +259,7 @@ def _race(plan: Plan, name: str) -> Cell | None:
         return None
     engine, view = LIGHTGBM.engine, LIGHTGBM.view
     contenders[engine] = plan.cell(name, NO_SAMPLING, 0, engine=engine, view=view)
-    contenders[_NARROWED] = plan.cell(name, NARROWED_ALONE, 0)
+    contenders[NARROWED_KEY] = plan.cell(name, NARROWED_ALONE, 0)
     return race_cell(plan, contenders, slice=SLICE)
 
 
@@ -288,16 +301,10 @@ def _parts(plan: Plan) -> list[Part]:
     fastest, title = _fastest(plan, races, _METHODS), "The same against LightGBM"
     against = LIGHTGBM.engine, change_to_lightgbm
     last = _row(plan, races, _METHODS, title, fastest, *against)
-    whole = replace(table, rows=[_narrowed_row(plan, races), *table.rows, last])
+    alone = (change_at(plan, name, METHODS["mvs"], NARROWED_ALONE) for name in races)
+    first = narrowed_row(races, [None if one is None else one.mean for one in alone])
+    whole = replace(table, rows=[first, *table.rows, last])
     return [Text(_TEXT), whole, Text(_STAGES), _stages_table(plan, races, fastest)]
-
-
-def _narrowed_row(plan: Plan, races: Races) -> list[str]:
-    """What narrowing alone does, without sampling."""
-    errors = [change_at(plan, name, METHODS["mvs"], NARROWED_ALONE) for name in races]
-    notes = ["error unknown" if error is None else percent(error.mean) for error in errors]
-    keys = dict.fromkeys(races, _NARROWED)
-    return _line(races, "No sampling, narrowed trees", keys, "none", notes)
 
 
 class _Stages(NamedTuple):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 
 from mvsboost.errors import ParameterError
-from mvsboost.paper.sets.base import Part, PreparedSet, SetInfo, checksum_of, counted, split_again
+from mvsboost.paper.sets.base import Part, PreparedSet, SetInfo, counted, split_again
+from mvsboost.paper.sets.checksums import check_content
 from mvsboost.paper.sets.large import LARGE_SETS
 from mvsboost.paper.sets.published import PAPER_SETS
 from mvsboost.paper.sets.publishers import PUBLISHER_SETS
@@ -44,11 +44,6 @@ def load_set(name: str, folder: Path | None = None) -> PreparedSet:
         return load_suite_set(name, folder)
     if name not in SETS:
         raise ParameterError("datasets", name, f"among {', '.join(SETS)}")
-    data, expected = SETS[name].read(folder), SETS[name].checksum
-    if expected and (found := checksum_of(data)) != expected:
-        warnings.warn(
-            f"{SETS[name].title} differs from the data that the published figures are from: its "
-            f"checksum is {found}, not {expected}; results may differ as well",
-            stacklevel=2,
-        )
+    data = SETS[name].read(folder)
+    check_content(name, data.categorical, data.train, data.test)
     return data

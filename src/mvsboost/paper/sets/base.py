@@ -8,7 +8,6 @@ category is a category, and the published indices say which rows are for testing
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -29,7 +28,6 @@ __all__ = [
     "as_numbers",
     "as_part",
     "as_texts",
-    "checksum_of",
     "counted",
     "import_arrow",
     "published_rows",
@@ -124,8 +122,6 @@ class SetInfo:
         1 − AUC without sampling in the paper.
     note : str
         Where it differs from the paper's.
-    checksum : str
-        Of the content that this library's figures are from (`checksum_of`); "" if unknown.
     small : bool
         Under 50,000 rows: fits are quick, and folds differ much.
     """
@@ -138,7 +134,6 @@ class SetInfo:
     stands_in: bool = False
     paper_error: float | None = None
     note: str = ""
-    checksum: str = ""
     small: bool = False
 
 
@@ -252,26 +247,3 @@ def split_as_published(
     train, test = (published_rows(name, part, folder) for part in ("train", "test"))
     n = len(rows)
     return PreparedSet(name, rows.take(train[train < n]), rows.take(test[test < n]), categorical)
-
-
-def checksum_of(data: PreparedSet) -> str:
-    """A short name for the content of a prepared set: columns, values, targets, split.
-
-    Examples
-    --------
-    >>> part = Part({"x": np.array([1.0, np.nan])}, np.array([0, 1]))
-    >>> len(checksum_of(PreparedSet("a", part, part, ())))
-    16
-    """
-    digest = hashlib.sha256()
-    for part in (data.train, data.test):
-        for name, column in part.columns.items():
-            digest.update(name.encode() + b"\0")
-            if name in data.categorical:
-                texts = ("\1" if text is None else text for text in column)
-                digest.update("\0".join(texts).encode())
-            else:
-                numbers = np.where(np.isnan(column), np.nan, column)  # one kind of NaN
-                digest.update(numbers.astype("<f8").tobytes())
-        digest.update(part.target.astype("<i8").tobytes())
-    return digest.hexdigest()[:16]

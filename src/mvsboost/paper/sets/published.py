@@ -182,7 +182,6 @@ PAPER_SETS: dict[str, SetInfo] = {
         paper_error=0.0688,
         note="the benchmark's split is not published: a stratified random fifth is for testing",
         small=True,
-        checksum="6567af215d280f06",
         **tuned(1589, 0.016230966, 16, 2, 0.0023527956, 0.61531467, 0.00090400606, 0.0),
     ),
     "amazon": SetInfo(
@@ -190,7 +189,6 @@ PAPER_SETS: dict[str, SetInfo] = {
         _amazon,
         paper_error=0.1517,
         small=True,
-        checksum="5bbbfae95ecdbaa3",
         **tuned(3195, 0.0023062503, 35, 43, 3.7668543e-07, 0.894272, 0.0, 0.0),
     ),
     "internet": SetInfo(
@@ -198,14 +196,12 @@ PAPER_SETS: dict[str, SetInfo] = {
         _internet,
         paper_error=0.0408,
         small=True,
-        checksum="84055fea5760cb12",
         **tuned(1828, 0.0068796964, 8, 16, 1.2715758e-05, 0.99576868, 0.01601298, 0.0),
     ),
     "kick": SetInfo(
         "Kick",
         _kick,
         paper_error=0.2265,
-        checksum="7ebdb5d74e8228e6",
         **tuned(3004, 0.0019483007, 157, 4, 3.7760168e-06, 0.75153745, 0.0, 0.073715948),
     ),
     "click": SetInfo(
@@ -214,7 +210,6 @@ PAPER_SETS: dict[str, SetInfo] = {
         paper_error=0.2655,
         note="the first tenth of the paper's rows, with its own split",
         small=True,
-        checksum="cbf04c5ad71eecf7",
         **tuned(684, 0.0292633, 45, 8, 0.0045499582, 0.67023297, 0.76774135, 0.10721554),
     ),
     "ieee": SetInfo(
@@ -222,7 +217,6 @@ PAPER_SETS: dict[str, SetInfo] = {
         _ieee,
         stands_in=True,
         note=_STAND_IN,
-        checksum="bb36bcd2e0f1d798",
         **tuned(400, 0.05, 63, 20, 1e-3, 1.0, 0.0, 1.0),
     ),
     "sba": SetInfo(
@@ -230,7 +224,6 @@ PAPER_SETS: dict[str, SetInfo] = {
         _sba,
         stands_in=True,
         note=_STAND_IN,
-        checksum="e5a479483a62e70f",
         **tuned(340, 0.05, 63, 20, 1e-3, 1.0, 0.0, 1.0),
     ),
 }

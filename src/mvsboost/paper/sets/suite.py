@@ -8,6 +8,7 @@ from pathlib import Path
 from mvsboost.datasets import data_path
 from mvsboost.errors import ParameterError
 from mvsboost.paper.sets.base import PreparedSet, as_part, read_parquet, split_at_random
+from mvsboost.paper.sets.checksums import check_content
 
 __all__ = ["load_suite_set", "suite_names"]
 
@@ -30,4 +31,6 @@ def load_suite_set(name: str, folder: Path | None = None) -> PreparedSet:
     table = read_parquet(f"{FOLDER}/{which}.parquet", folder)
     target = table.pop("target")
     texts = tuple(name for name, column in table.items() if column.dtype == object)
-    return split_at_random(name, as_part(table, target, texts), texts, seed)
+    rows = as_part(table, target, texts)
+    check_content(f"{FOLDER}/{which}", texts, rows)
+    return split_at_random(name, rows, texts, seed)
