@@ -12,6 +12,7 @@ code for that, an eighth of the compilation, is left out.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -133,7 +134,8 @@ class _KernelCompiler(CompilerBase):
     def __init__(
         self, typing: Any, target: Any, library: Any, args: Any, result: Any, flags: Any, names: Any
     ) -> None:
-        flags = _SettledFlags(flags)
+        typing, flags = copy(typing), _SettledFlags(flags)  # the original is everybody's
+        typing.resolve_function_type = partial(_remember, typing.resolve_function_type)
         super().__init__(typing, target, library, args, result, flags, names)  # type: ignore[no-untyped-call]
         context = self.state.targetctx  # of this compilation
         context.get_abi_sizeof = cache(context.get_abi_sizeof)
@@ -148,6 +150,24 @@ class _KernelCompiler(CompilerBase):
                 passes.add_pass(one, description)
         passes.finalize()
         return [passes]
+
+
+_RESOLVED: dict[Any, Any] = {}
+
+
+def _remember(resolve: Callable[..., Any], function: Any, args: Any, kws: Any) -> Any:
+    """The signature of a function for some types; remembered of operators and built-in functions.
+
+    Numba tries one definition after another, each time that an array is indexed or two numbers
+    are added. Other functions may register something when they are typed, so they always are.
+    """
+    key = getattr(function, "typing_key", function)
+    if kws or getattr(key, "__module__", None) not in ("_operator", "builtins"):
+        return resolve(function, args, kws)
+    asked = function, tuple(args)
+    if asked not in _RESOLVED:
+        _RESOLVED[asked] = resolve(function, args, kws)
+    return _RESOLVED[asked]
 
 
 class _SettledFlags(Flags):

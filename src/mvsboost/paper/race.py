@@ -20,19 +20,16 @@ def race(cell: Mapping[str, Any], folder: Path | None = None) -> dict[str, Any]:
     Parameters
     ----------
     cell : mapping
-        ``contenders``, cells by name, and ``rounds``. If it has one, ``slice``, the seconds for
-        which contenders take turns; otherwise they run one after another. Only boosting counts.
-        Of contenders that ask for ``stages`` the median seconds of each are given too.
+        ``contenders``, cells by name, ``rounds``, and ``slice``, the seconds for which contenders
+        take turns. Only boosting counts. Of contenders that ask for ``stages`` the median seconds
+        of each are given too.
     folder : Path, optional
     """
     contenders = cell["contenders"]
     for one in contenders.values():  # what is read and compiled does not count
         fit_and_judge({**one, "trees": 1}, folder)
     fits = [partial(fit_and_judge, one, folder) for one in contenders.values()]
-    rounds = [
-        in_turn(fits, cell["slice"]) if "slice" in cell else [fit() for fit in fits]
-        for _ in range(cell["rounds"])
-    ]
+    rounds = [in_turn(fits, cell["slice"]) for _ in range(cell["rounds"])]
     results = dict(zip(contenders, zip(*rounds, strict=True), strict=True))
     seconds = {name: median(fit["seconds"] for fit in own) for name, own in results.items()}
     errors = {name: own[0]["error"] for name, own in results.items()}  # the same in every round

@@ -80,6 +80,7 @@ _pair_of_flags = stack_array(np.bool_, 2)
 _pair_of_limits = stack_array(np.float64, 2, N_LIMITS)
 _LOW = np.int64(0xFFFFFFFF)
 _ONE = np.int64(1)
+_ROOT, _SAMPLE, _ALL = map(np.int64, (0, 0, 1))  # a node, and the numbers of the looks
 
 # columns of the integers of a node
 # (typed: kernels would be compiled anew for every plain number they are called with)
@@ -341,7 +342,7 @@ def _clear(nodes: Any, node: Any) -> None:
 @inlined
 def _begin(nodes: Any, looks: Any, last: Any) -> None:
     """A root that holds all rows, and nothing else."""
-    _clear(nodes, 0)
+    _clear(nodes, _ROOT)
     root = nodes.integers[0]
     root[DEPTH] = 0
     for number in range(2):
@@ -496,7 +497,7 @@ def _plan(nodes: Any, node: Any, look: Any) -> Any:
         sibling = nodes.integers[parent, LEFT] + nodes.integers[parent, RIGHT] - node
         other = nodes.integers[sibling]
         other[SLOT + 1], nodes.integers[parent, SLOT + 1] = known, -1
-        if _count(other, look, 1) < _count(own, look, 1):
+        if _count(other, look, _ALL) < _count(own, look, _ALL):
             counted = sibling
     position, offsets = look.features.position, look.features.offsets
     for k in range(position.shape[0]):
@@ -510,7 +511,7 @@ def _plan(nodes: Any, node: Any, look: Any) -> Any:
                     nodes.held[sibling, place, 1] = held[place, 1]
     for k in range(position.shape[0]):
         nodes.held[node, k, 0], nodes.held[node, k, 1] = position[k], offsets[k]
-    _take_slot(nodes, node, 1)
+    _take_slot(nodes, node, _ALL)
     return known
 
 
@@ -543,7 +544,7 @@ def _take_split(
     if own[SLOT] < 0:
         gathered, bins = few_rows(), source.bins.reshape(-1)
         n = gather_few(source, looks[0].rows, node, np.int64(0), gathered)
-        clear_bins(of_few, TABLE)
+        clear_bins(of_few, np.int64(TABLE))
         add_few(bins, gathered, np.int64(0), n, own[FEATURE], of_few.reshape(-1))
     for b in range(TABLE):
         table[b] = 1 if b <= threshold and not categorical else 0
@@ -680,7 +681,7 @@ def _begin_lane(team: Any, looks: Any, last: Any, lane: Any) -> None:
         stop -= behind * short
         if behind < each - 1:
             start = stop - short
-        _set_range(rows.ranges[lane], 0, start, stop, start, 0)
+        _set_range(rows.ranges[lane], _ROOT, start, stop, start, np.int64(0))
 
 
 @inlined
@@ -958,7 +959,7 @@ def grow(
         mine = looks[one].found.partial[thread]
         for b in range(mine.shape[0]):  # whoever adds parts up clears them for the next node
             mine[b, 0] = mine[b, 1] = 0
-    _take_slot(nodes, 0, 0)
+    _take_slot(nodes, _ROOT, _SAMPLE)
     # nodes under search: the root, a pair of which `small` has fewer rows, or one at its turn
     first, n_searched, small = np.int64(0), np.int64(1), np.int64(0)
     known = own_slot = parted = -_ONE
@@ -974,7 +975,7 @@ def grow(
         if go[0] or go[1]:
             number = np.int64(0)
             if n_searched == 2 and not few[0]:
-                _take_slot(nodes, first + small, 0)
+                _take_slot(nodes, first + small, _SAMPLE)
         elif parted < 0:
             for which in range(n_searched):
                 own = nodes.integers[first + which]
@@ -995,15 +996,16 @@ def grow(
                     own = nodes.integers[first + which]
                     go[which] = n_leaves < shape.max_leaves and own[DEPTH] < shape.max_depth
                     weight = (own[WORDS + 2 * last + 1] & _LOW) * decider.rows.units[WEIGHT]
-                    go[which] &= _count(own, sample, 0) >= 2
+                    go[which] &= _count(own, sample, _SAMPLE) >= 2
                     go[which] &= weight >= 2 * limits[last, MIN_WEIGHT]
                 # the larger child takes over its parent's histogram
                 left, right = nodes.integers[first], nodes.integers[first + 1]
-                small = _ONE if _count(left, sample, 0) > _count(right, sample, 0) else np.int64(0)
-                few[0] = _count(nodes.integers[first + small], sample, 0) <= shape.few
-                few[1] = _count(nodes.integers[node], sample, 0) <= shape.few
+                n_left, n_right = _count(left, sample, _SAMPLE), _count(right, sample, _SAMPLE)
+                small = _ONE if n_left > n_right else np.int64(0)
+                few[0] = _count(nodes.integers[first + small], sample, _SAMPLE) <= shape.few
+                few[1] = _count(nodes.integers[node], sample, _SAMPLE) <= shape.few
                 if few[1]:
-                    _free_slot(nodes, nodes.integers[node, SLOT], 0)
+                    _free_slot(nodes, nodes.integers[node, SLOT], _SAMPLE)
                 else:
                     nodes.integers[first + 1 - small, SLOT] = nodes.integers[node, SLOT]
                 # nobody asks which leaf a row of the sample is in
@@ -1069,7 +1071,7 @@ def grow(
             if number == last and nodes.integers[first + small, SLOT] < 0 and team.n_threads > 1:
                 meeting += 1  # rows were read, and may move now
                 meet(team.counter, team.n_threads, meeting)
-            _free_slot(nodes, own_slot, 1)
+            _free_slot(nodes, own_slot, _ALL)
             known = own_slot = -_ONE
             go[0] = go[1] = False
     _end(nodes, n_nodes)

@@ -19,7 +19,6 @@ from mvsboost.paper.experiments.learning_time import (
     LEAVES_AND_LAMBDA,
     LIGHTGBM,
     NARROWED,
-    SLICE,
     fold_cells,
     race_cell,
     races_run,
@@ -194,7 +193,7 @@ def _race(plan: Plan, name: str) -> Cell | None:
 
 def _race_between(plan: Plan, name: str, entries: dict[str, Entry]) -> Cell:
     cells = {key: one.cells(plan, name)[0] for key, one in entries.items()}
-    return race_cell(plan, cells, slice=SLICE)
+    return race_cell(plan, cells)
 
 
 def _cells(plan: Plan) -> Iterator[Cell]:

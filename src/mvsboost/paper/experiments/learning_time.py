@@ -37,7 +37,6 @@ __all__ = [
     "NARROWED",
     "NARROWED_KEY",
     "PAPER_TIME",
-    "SLICE",
     "contenders_of",
     "fold_cells",
     "narrowed_row",
@@ -77,7 +76,7 @@ _ROUNDS = (1, 3, 5)
 """Rounds of a race, by effort."""
 
 SLICE = 0.2
-"""Seconds for which fits of one thread take turns: a shared machine is slow for some at a time."""
+"""Seconds for which fits take turns: a shared machine is slow for some at a time."""
 
 _METHODS = {
     **METHODS_TIMED,
@@ -129,10 +128,13 @@ def smallest_rate(plan: Plan, name: str, method: Method) -> Frugal | None:
     return min(found, key=lambda one: one[0])[1]
 
 
-def race_cell(plan: Plan, contenders: Mapping[str, Cell], **more: Any) -> Cell:
-    """The cell that times fits; `more` is what it has besides, the slice of their turns."""
-    rounds = _ROUNDS[plan.size.effort]
-    return {"kind": "race", "alone": True, "contenders": contenders, "rounds": rounds, **more}
+def race_cell(
+    plan: Plan, contenders: Mapping[str, Cell], rounds: tuple[int, int, int] = _ROUNDS
+) -> Cell:
+    """The cell that times fits, in so many rounds by effort."""
+    n_rounds = rounds[plan.size.effort]
+    turns = {"rounds": n_rounds, "slice": SLICE}
+    return {"kind": "race", "alone": True, "contenders": contenders, **turns}
 
 
 def contenders_of(
@@ -260,7 +262,7 @@ def _race(plan: Plan, name: str) -> Cell | None:
     engine, view = LIGHTGBM.engine, LIGHTGBM.view
     contenders[engine] = plan.cell(name, NO_SAMPLING, 0, engine=engine, view=view)
     contenders[NARROWED_KEY] = plan.cell(name, NARROWED_ALONE, 0)
-    return race_cell(plan, contenders, slice=SLICE)
+    return race_cell(plan, contenders)
 
 
 def _cells(plan: Plan) -> Iterator[Cell]:
