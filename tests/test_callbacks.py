@@ -263,12 +263,20 @@ def test_a_run_that_was_stopped_early_is_done(data, valid, slow, tmp_path, model
     left = 20 - whole.model.n_iterations
     assert left > 0
     start = Model.load(path)
-    again = train(data, slow(left), eval_sets=sets, callbacks=callbacks, init_model=start)
+    on = {"eval_sets": sets, "init_model": start}
+    again = train(data, slow(left), callbacks=callbacks, resume=True, **on)
     assert model_bytes(again.model) == model_bytes(whole.model)
     assert again.stop_reason == whole.stop_reason
     assert again.sampling_history == []
-    on = train(data, slow(left), eval_sets=sets, init_model=start)
-    assert on.model.n_iterations == 20
+    assert train(data, slow(left), resume=True, **on).model.n_iterations == 20
+
+
+def test_a_model_that_was_stopped_early_can_be_continued(data, valid, slow):
+    """Trees that are asked for are tried, and kept if they are better than any before."""
+    sets, stopping = {"v": valid}, [EarlyStopping(4)]
+    first = train(data, slow(20), eval_sets=sets, callbacks=stopping).model
+    longer = train(data, slow(5), eval_sets=sets, callbacks=stopping, init_model=first).model
+    assert longer.n_iterations > first.n_iterations
 
 
 def test_a_callback_may_have_a_reason_not_to_start(data, make_config):
@@ -285,6 +293,10 @@ def test_a_callback_may_have_a_reason_not_to_start(data, make_config):
     result = train(data, make_config(n_estimators=3), callbacks=[Never(), Never()])
     assert result.stop_reason == "not today"
     assert heard == ["begin", "begin", (-1, 0), (-1, 0)]
+    model = train(data, make_config(n_estimators=3)).model
+    model.best_iteration = 2
+    same = train(data, make_config(), callbacks=[Never()], init_model=model).model
+    assert same.used_iterations() == 2
 
 
 def test_checkpoints_come_every_n_iterations_and_at_the_end(data, make_config, tmp_path):

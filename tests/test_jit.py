@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import operator
 
+import numba
+import numpy as np
 import pytest
 from numba import types
 
-from mvsboost.jit import _remember
+from mvsboost.backends.cpu.compilation import jit_enabled
+from mvsboost.jit import _KernelCompiler, _remember
 
 
 @pytest.fixture(autouse=True)
-def nothing_known(monkeypatch):
-    monkeypatch.setattr("mvsboost.jit._RESOLVED", {})
+def known(monkeypatch):
+    """What is remembered: nothing at first."""
+    known = {}
+    monkeypatch.setattr("mvsboost.jit._RESOLVED", known)
+    return known
 
 
 @pytest.fixture
@@ -62,3 +68,33 @@ def test_an_operator_that_does_not_fit_is_asked_again():
     for _ in range(2):
         with pytest.raises(TypeError, match="no such thing"):
             _remember(fails, operator.getitem, (word, types.int64), {})
+
+
+def test_an_operator_without_an_answer_is_asked_again(asked):
+    def finds_nothing(function, args, kws):
+        asked.append(function)
+
+    for _ in range(2):
+        assert _remember(finds_nothing, operator.add, (types.int64, types.int64), {}) is None
+    assert len(asked) == 2
+
+
+@pytest.mark.skipif(not jit_enabled(), reason="nothing is compiled")
+def test_kernels_are_compiled_by_what_is_remembered(known):
+    """And nobody else's functions are."""
+
+    def total(values):
+        found = values[0]
+        for i in range(1, values.shape[0]):
+            found += values[i]
+        return found
+
+    values = np.arange(5.0)
+    assert numba.njit(total)(values) == 10.0
+    assert known == {}
+    first, second = (numba.njit(pipeline_class=_KernelCompiler)(total) for _ in range(2))
+    assert first(values) == 10.0
+    assert known
+    before = dict(known)
+    assert second(values) == 10.0
+    assert known == before

@@ -139,6 +139,7 @@ def train(
     init_model: Model | None = None,
     backend: BackendFactory | None = None,
     metadata: Mapping[str, Any] | None = None,
+    resume: bool = False,
 ) -> TrainResult:
     """Boost trees on the rows that the sampler draws.
 
@@ -156,8 +157,11 @@ def train(
         ``backend(rows, objective)`` puts rows behind a backend; by default the device's.
     metadata : mapping, optional
         The model's ``metadata`` from the start, checkpoints included; by default `init_model`'s.
+    resume : bool
+        Whether `init_model` is a checkpoint of this very run: if early stopping has ended that,
+        no tree is added.
     """
-    run = _Run.start(dataset, config, eval_sets, callbacks, init_model, backend, metadata)
+    run = _Run.start(dataset, config, eval_sets, callbacks, init_model, backend, metadata, resume)
     for iteration in run.iterations:
         try:
             gradients = run.compute_gradients()
@@ -184,6 +188,7 @@ class _Run:
     evaluation: dict[str, tuple[Backend, Dataset]]
     callbacks: list[Callback]
     iterations: range
+    resumed: bool
     samples: list[Sample] = field(default_factory=list)
     moments: GradientMoments | None = None
     stop_reason: str = "all iterations done"
@@ -198,6 +203,7 @@ class _Run:
         init_model: Model | None,
         factory: BackendFactory | None,
         metadata: Mapping[str, Any] | None,
+        resume: bool,
     ) -> _Run:
         eval_sets, callbacks = dict(eval_sets or {}), list(callbacks)
         config.validate()
@@ -230,9 +236,12 @@ class _Run:
             evaluation=evaluation,
             callbacks=callbacks,
             iterations=range(first, first + config.n_estimators),
+            resumed=resume,
         )
         if run._stop_for(callback.begin(run.progress(first - 1)) for callback in callbacks):
             run.iterations = range(first, first)
+            if init_model is not None and model.best_iteration is None:
+                model.best_iteration = init_model.best_iteration
         return run
 
     @cached_property
@@ -344,6 +353,7 @@ class _Run:
             metrics={metric.name: metric.greater_is_better for metric in self.config.metrics},
             eval_sets=tuple(self.evaluation),
             sample=self.samples[-1].as_record() if self.samples else None,
+            resumed=self.resumed,
         )
 
     def finish(self) -> TrainResult:

@@ -51,6 +51,8 @@ class Progress:
         Record of the last draw.
     eval_sets : tuple of str
         Names of the evaluation sets of this run.
+    resumed : bool
+        Whether the run goes on from a checkpoint of its own.
     """
 
     iteration: int
@@ -59,6 +61,7 @@ class Progress:
     metrics: Mapping[str, bool]
     sample: Mapping[str, float] | None
     eval_sets: tuple[str, ...] = ()
+    resumed: bool = False
 
     def latest(self) -> dict[str, float]:
         """The last value of every metric, by "set metric"."""
@@ -117,7 +120,7 @@ class EarlyStopping(Callback):
     def begin(self, progress: Progress) -> str | None:
         """Find what to watch, and the best so far if the model has a history of it.
 
-        A model that was stopped by this very history is not trained on.
+        A run that was stopped by this very history is over when it is resumed.
         """
         if not progress.metrics or not progress.eval_sets:
             raise ParameterError(
@@ -136,7 +139,8 @@ class EarlyStopping(Callback):
         values = progress.model.history.get(data, {}).get(metric, [])
         for count in range(1, len(values) + 1):
             self._compare(values[:count])
-        return self._verdict(progress.model, values) if values else None
+        reason = self._verdict(progress.model, values) if values else None
+        return reason if progress.resumed else None
 
     def _compare(self, values: list[float]) -> None:
         """Note the last value if it is the best; `_best` counts values up to the best."""
@@ -184,8 +188,8 @@ class TimeLimit(Callback):
 class Checkpoint(Callback):
     """Save the model every n iterations, atomically, and at the end.
 
-    A training run that was cut off continues from the file: load it with
-    ``Model.load`` and pass it as ``init_model``, or ``fit(..., resume=path)``.
+    A training run that was cut off continues from the file: ``fit(..., resume=path)``, or load
+    it with ``Model.load`` and pass it to ``train`` as ``init_model``, with ``resume=True``.
     """
 
     def __init__(self, path: str | PathLike[str], every: int = 10) -> None:

@@ -118,6 +118,7 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
             callbacks=callbacks,
             init_model=start,
             metadata=about,
+            resume=resume is not None,
         )
         return self._adopt(result)
 

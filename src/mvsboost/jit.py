@@ -128,14 +128,14 @@ _NEEDLESS = {"InlineClosureLikes", "InlineOverloads", "NopythonRewrites"}
 class _KernelCompiler(CompilerBase):
     """Numba's compiler without what loops over scalars need not, and with some things remembered.
 
-    A tenth of the compilation.
+    A fifth of the compilation.
     """
 
     def __init__(
         self, typing: Any, target: Any, library: Any, args: Any, result: Any, flags: Any, names: Any
     ) -> None:
-        typing, flags = copy(typing), _SettledFlags(flags)  # the original is everybody's
-        typing.resolve_function_type = partial(_remember, typing.resolve_function_type)
+        typing.refresh()
+        typing, flags = _remembering(typing), _SettledFlags(flags)
         super().__init__(typing, target, library, args, result, flags, names)  # type: ignore[no-untyped-call]
         context = self.state.targetctx  # of this compilation
         context.get_abi_sizeof = cache(context.get_abi_sizeof)
@@ -165,9 +165,17 @@ def _remember(resolve: Callable[..., Any], function: Any, args: Any, kws: Any) -
     if kws or getattr(key, "__module__", None) not in ("_operator", "builtins"):
         return resolve(function, args, kws)
     asked = function, tuple(args)
-    if asked not in _RESOLVED:
+    if _RESOLVED.get(asked) is None:
         _RESOLVED[asked] = resolve(function, args, kws)
     return _RESOLVED[asked]
+
+
+@cache
+def _remembering(typing: Any) -> Any:
+    """Numba's typing, which other libraries use too, as kernels use it: with `_remember`."""
+    own = copy(typing)
+    own.resolve_function_type = partial(_remember, typing.resolve_function_type)
+    return own
 
 
 class _SettledFlags(Flags):

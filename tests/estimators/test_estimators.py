@@ -240,6 +240,25 @@ class TestGoingOn:
         assert resumed.model_.to_dict() == whole.model_.to_dict()
         assert small(n_estimators=25).fit(X, y, resume=path).n_iter_ == 25
 
+    def test_resuming_a_fit_that_stopped_early_adds_nothing_but_going_on_does(
+        self, cancer, tmp_path
+    ):
+        X, y = cancer
+        path = tmp_path / "run.json"
+
+        def stopping():
+            early = {"early_stopping_rounds": 2, "validation_fraction": 0.3, "learning_rate": 0.9}
+            return small(n_estimators=200, **early)
+
+        done = stopping().fit(X, y, resume=path)
+        assert done.n_iter_ < 200
+        assert "has not improved" in done.stop_reason_
+        again = stopping().fit(X, y, resume=path)
+        assert again.model_.to_dict() == done.model_.to_dict()
+        assert again.stop_reason_ == done.stop_reason_
+        more = stopping().fit(X, y, init_model=done)
+        assert more.model_.n_iterations > done.model_.n_iterations
+
     def test_a_checkpoint_is_a_whole_file_and_belongs_to_its_fit(self, cancer, tmp_path):
         X, y = cancer
         path = tmp_path / "model.json"

@@ -2,7 +2,8 @@
 
 Learning times at no loss (`learning_time`) are of as many trees as the set's parameters have,
 as in the paper. A sample whose trees are better than all rows' needs fewer of them; how many is
-read off the errors on folds, and no sampling is granted the same.
+read off the errors on folds, and no sampling is granted the same. MVS may have narrowed trees,
+no sampling has whole ones; what narrowing does alone is in `learning_time`.
 """
 
 from __future__ import annotations
@@ -46,11 +47,11 @@ _TEXT = (
     "Change of the time of boosting to the error that a baseline has with all its trees. MVS has "
     "as few trees as have less error on {} of the training part, by a standard error of the "
     "mean change, and keep it with every further tree; the fastest counts. In brackets its rate, "
-    "the share of the trees, and the change of 1 − AUC on the test part; a circle where no "
-    "MVS gets there, and the one of least error on folds is taken. Then the same against the "
-    "baseline with as few trees as it needs itself by that rule. LightGBM is without sampling, on "
-    "counters. The fastest is that of a race of {} which seemed so on folds; fits of one thread, "
-    "which take turns every fifth of a second."
+    "whether its trees are narrowed, the share of the trees, and the change of 1 − AUC on the test "
+    "part; a circle where no MVS gets there, and the one of least error on folds is taken. Then "
+    "the same against the baseline with as few trees as it needs itself by that rule. LightGBM is "
+    "without sampling, on counters. The fastest is that of a race of {} which seemed so on folds; "
+    "fits of one thread, which take turns every fifth of a second."
 )
 
 
@@ -245,6 +246,8 @@ def _outcome(
     def where(entry: Entry) -> str:
         errors = plan.errors(entry.cells(plan, name))
         told = [f"{100 * entry.trees / entry.all_trees:.0f}% of the trees"]
+        if "narrowing" in entry.setting:
+            told.insert(0, "narrowed")
         if "rate" in entry.setting["sampler"]:
             told.insert(0, f"{entry.setting['sampler']['rate']:g}" + "°" * (not entry.reaches))
         if errors is not None and base is not None:

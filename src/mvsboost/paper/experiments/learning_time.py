@@ -75,7 +75,7 @@ LIGHTGBM = Method("LightGBM", lambda rate, size: [], "lightgbm", "counters")
 _ROUNDS = (1, 3, 5)
 """Rounds of a race, by effort."""
 
-SLICE = 0.2
+_SLICE = 0.2
 """Seconds for which fits take turns: a shared machine is slow for some at a time."""
 
 _METHODS = {
@@ -133,7 +133,7 @@ def race_cell(
 ) -> Cell:
     """The cell that times fits, in so many rounds by effort."""
     n_rounds = rounds[plan.size.effort]
-    turns = {"rounds": n_rounds, "slice": SLICE}
+    turns = {"rounds": n_rounds, "slice": _SLICE}
     return {"kind": "race", "alone": True, "contenders": contenders, **turns}
 
 
