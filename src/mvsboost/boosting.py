@@ -330,16 +330,17 @@ class _Run:
             progress = self.progress(iteration)
             if self._stop_for(callback.after_iteration(progress) for callback in self.callbacks):
                 return True
-        without_split = all(tree.n_nodes == 1 for tree in self.model.last_trees())
+        if any(tree.n_nodes > 1 for tree in self.model.last_trees()):
+            return False
         # all rows and columns that find no split will find none again; other ones may
         everything = self.samples[-1].summary.n_certain == self.backend.n_rows
-        if without_split and everything and self.config.colsample >= 1.0:
+        if everything and self.config.colsample >= 1.0:
             self.stop_reason = "no split improves the loss"
             return True
         return False
 
     def _stop_for(self, answers: Iterable[str | None]) -> bool:
-        """Hear what every callback says; True if one of them has a reason to stop."""
+        """Note the first reason to stop, if there is any; every answer is heard."""
         reasons = [reason for reason in answers if reason]
         if reasons:
             self.stop_reason = reasons[0]

@@ -167,10 +167,9 @@ def test_the_suite_is_that_of_the_figures():
         assert len(_load_as_published(f"suite/{name}/0").train) > 0
 
 
-@pytest.mark.parametrize(("name", "file"), [("covertype", "covtype.parquet")])
-def test_large_sets_are_those_of_the_figures(name, file):
-    _needs(file)
-    data = _load_as_published(name)
+def test_a_large_set_is_that_of_the_figures():
+    _needs("covtype.parquet")
+    data = _load_as_published("covertype")
     assert (len(data.train), len(data.test)) == (464_809, 116_203)
 
 

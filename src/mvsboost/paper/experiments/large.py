@@ -16,18 +16,11 @@ from mvsboost.paper.experiments.learning_time import (
     NARROWED_KEY,
     contenders_of,
     fold_cells,
-    narrowed_row,
     race_cell,
     races_run,
     time_table,
 )
-from mvsboost.paper.plan import (
-    NARROWED_ALONE,
-    NO_SAMPLING,
-    Cell,
-    Experiment,
-    Plan,
-)
+from mvsboost.paper.plan import NARROWED_ALONE, NO_SAMPLING, Cell, Experiment, Plan
 from mvsboost.paper.sets import LARGE_SETS, SETS
 from mvsboost.paper.summaries import change_of, percent
 from mvsboost.report import Part, Table, Text
@@ -116,11 +109,10 @@ def _parts(plan: Plan) -> list[Part]:
         errors = races[name]["errors"]
         return change_of([errors[key]], [errors["none"]]).mean
 
-    table, rounds = time_table(large, races, _METHODS, change, paper={}), _ROUNDS[plan.size.effort]
-    first = narrowed_row(races, [change(name, NARROWED_KEY) for name in races])
+    rounds = _ROUNDS[plan.size.effort]
     parts: list[Part] = [
         Text(_TEXT.format(f"{rounds} rounds" if rounds > 1 else "one round")),
-        replace(table, rows=[first, *table.rows]),
+        time_table(large, races, _METHODS, change, paper={}),
         Text("The paper, at the smallest rate without loss:"),
         Table(["set", "method", "time in the paper"], PAPER_LARGE, text_columns=3),
         Text("Change of 1 − AUC by rate on the rows held out:"),
