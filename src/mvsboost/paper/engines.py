@@ -21,6 +21,7 @@ from mvsboost.boosting import TrainConfig, train
 from mvsboost.callbacks import EarlyStopping
 from mvsboost.data import Dataset
 from mvsboost.errors import ParameterError
+from mvsboost.forest import Forest
 from mvsboost.metrics import get_metric
 from mvsboost.objectives import Logistic
 from mvsboost.paper.draws import SampledLogistic, SystematicMVS
@@ -213,7 +214,7 @@ def _ours(
     y_judge: NDArray[np.int64],
     pause: Pause,
 ) -> Fitted:
-    data = binned(cell["view"], Which.of(cell), folder)
+    data, threads = binned(cell["view"], Which.of(cell), folder), cell.get("threads", 1)
     tree, objective, judged = cell["tree"], _objective(cell), {}
     if "patience" in cell:
         y = y_judge.astype(np.float64)
@@ -237,7 +238,7 @@ def _ours(
         leaf_values=cell["leaf_values"],
         metrics=[get_metric("log_loss", objective)] if judged else [],
         seed=cell["seed"],
-        n_threads=cell.get("threads", 1),
+        n_threads=threads,
     )
     stopping = [EarlyStopping(cell["patience"])] if judged else []
     waited: list[float] = []
@@ -251,11 +252,18 @@ def _ours(
     seconds, model = time.perf_counter() - start - sum(waited), trained.model
     stages = dict(trained.stage_times)
     stages["compute_gradients"] -= sum(waited)
-    bins = model.bin(X_judge, n_threads=config.n_threads)
+    bins = model.bin(X_judge, n_threads=threads)
+    nothing = np.repeat(model.baseline[:, None], len(bins), axis=1)
+    scores, n_added = nothing.copy(), 0
 
     def predict(trees: int) -> NDArray[np.float64]:
-        wanted = min(trees, model.n_iterations) or None
-        scores = model.raw_scores(bins, wanted, config.n_threads)
+        """Of one number of trees after another, each adds those that are new."""
+        nonlocal scores, n_added
+        wanted = model.used_iterations(min(trees, model.n_iterations) or None)
+        if wanted < n_added:
+            scores, n_added = nothing.copy(), 0
+        Forest.from_iterations(model.iterations[n_added:wanted]).add_to(scores, bins, threads)
+        n_added = wanted
         probability: NDArray[np.float64] = objective.link.inverse(scores)[0]
         return probability
 

@@ -2,14 +2,15 @@
 
 Learning times at no loss (`learning_time`) are of as many trees as the set's parameters have,
 as in the paper. A sample whose trees are better than all rows' needs fewer of them; how many is
-read off the errors on folds, and no sampling is granted the same. MVS may have narrowed trees,
-no sampling has whole ones; what narrowing does alone is in `learning_time`.
+read off the errors on folds, and no sampling is granted the same. Fewer still are enough where
+learning rates may be a multiple of the set's own, which both are granted as well. MVS may have
+narrowed trees, no sampling has whole ones; what narrowing does alone is in `learning_time`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ from mvsboost.paper.experiments.learning_time import (
 )
 from mvsboost.paper.plan import METHODS, NO_SAMPLING, Cell, Experiment, Method, Plan, Setting
 from mvsboost.paper.sets import SETS
+from mvsboost.paper.store import key_of
 from mvsboost.paper.summaries import change_of, percent
 from mvsboost.report import Part, Table, Text
 
@@ -42,6 +44,9 @@ _BASELINES = {"no sampling": METHODS["mvs"], "LightGBM": LIGHTGBM}
 
 _POINTS = (4, 20, 20)
 _FINALISTS = 3
+_OWN_STEP = (1,)
+_LONGER_STEPS = ((1, 2), (1, 2, 3), (1, 2, 3))
+"""Multiples of the learning rate, by effort; there are as many times fewer trees."""
 
 _TEXT = (
     "Change of the time of boosting to the error that a baseline has with all its trees. MVS has "
@@ -49,9 +54,10 @@ _TEXT = (
     "mean change, and keep it with every further tree; the fastest counts. In brackets its rate, "
     "whether its trees are narrowed, the share of the trees, and the change of 1 − AUC on the test "
     "part; a circle where no MVS gets there, and the one of least error on folds is taken. Then "
-    "the same against the baseline with as few trees as it needs itself by that rule. LightGBM is "
-    "without sampling, on counters. The fastest is that of a race of {} which seemed so on folds; "
-    "fits of one thread, which take turns every fifth of a second."
+    "the same against the baseline with as few trees as it needs itself by that rule. Below, both "
+    "may have learning rates of {} times the set's own too, with as many times fewer trees. "
+    "LightGBM is without sampling, on counters. The fastest is that of a race of {} which seemed "
+    "so on folds; fits of one thread, which take turns every fifth of a second."
 )
 
 
@@ -62,8 +68,9 @@ class Entry(NamedTuple):
     ----------
     method : Method
     setting : Setting
-    trees, all_trees : int
-        How many, and how many there could be.
+    step : int
+        Its learning rate, in multiples of the set's own.
+    trees : int
     change : float
         Of the error on folds against the target, relative.
     reaches : bool
@@ -74,8 +81,8 @@ class Entry(NamedTuple):
 
     method: Method
     setting: Setting
+    step: int
     trees: int
-    all_trees: int
     change: float
     reaches: bool
     estimate: float
@@ -83,15 +90,21 @@ class Entry(NamedTuple):
     def cells(self, plan: Plan, name: str) -> list[Cell]:
         """The entry on the test part, for all seeds."""
         cells = plan.judged(name, self.method, self.setting)
-        return [{**cell, "trees": self.trees} for cell in cells]
+        return [{**_with_step(cell, self.step), "trees": self.trees} for cell in cells]
+
+
+def _with_step(cell: Cell, step: int) -> Cell:
+    """The same with a learning rate of so many times its own, and as many times fewer trees."""
+    rate, trees = cell["learning_rate"] * step, round(cell["trees"] / step)
+    return {**cell, "learning_rate": rate, "trees": trees}
 
 
 # --- on folds -----------------------------------------------------------------------------------
 
 
-def _courses(plan: Plan, name: str, method: Method, setting: Setting) -> list[Cell]:
+def _courses(plan: Plan, name: str, method: Method, setting: Setting, step: int) -> list[Cell]:
     points, cells = _POINTS[plan.size.effort], plan.thorough.on_folds(name, method, setting)
-    return [{**cell, "course": points} for cell in cells]
+    return [{**_with_step(cell, step), "course": points} for cell in cells]
 
 
 class _Course(NamedTuple):
@@ -102,9 +115,9 @@ class _Course(NamedTuple):
     seconds: list[float]
 
 
-def _course(plan: Plan, name: str, method: Method, setting: Setting) -> _Course | None:
+def _course(plan: Plan, name: str, method: Method, setting: Setting, step: int) -> _Course | None:
     """None while any fold is unknown."""
-    cells = _courses(plan, name, method, setting)
+    cells = _courses(plan, name, method, setting, step)
     results = [result for result in map(plan.store.get, cells) if result is not None]
     if len(results) < len(cells):
         return None
@@ -112,7 +125,9 @@ def _course(plan: Plan, name: str, method: Method, setting: Setting) -> _Course 
     return _Course(trees_on_the_way(cells[0]), errors, [result["seconds"] for result in results])
 
 
-def _entry(method: Method, setting: Setting, course: _Course, target: NDArray[np.float64]) -> Entry:
+def _entry(
+    method: Method, setting: Setting, step: int, course: _Course, target: NDArray[np.float64]
+) -> Entry:
     """The setting with as few trees as reach the target for good, or with all.
 
     `target` has an error for each fold.
@@ -128,8 +143,8 @@ def _entry(method: Method, setting: Setting, course: _Course, target: NDArray[np
     return Entry(
         method=method,
         setting=setting,
+        step=step,
         trees=trees[point],
-        all_trees=trees[-1],
         change=float(change[point]),
         reaches=bool(reached[point]),
         estimate=float(np.median(course.seconds)) * trees[point] / trees[-1],
@@ -144,108 +159,128 @@ def _settings(plan: Plan, name: str) -> Iterator[tuple[Method, Setting | None]]:
 
 
 class Contest(NamedTuple):
-    """A baseline with as few trees as it needs, and those MVS that may reach it fastest."""
+    """A baseline with all its trees, with as few as it needs, and the MVS that may be fastest."""
 
+    whole: Entry
     few: Entry
     finalists: list[Entry]
 
-    @property
-    def whole(self) -> Entry:
-        """The baseline with all its trees."""
-        return self.few._replace(trees=self.few.all_trees)
 
-
-def _contest(plan: Plan, name: str, baseline: Method) -> Contest | None:
-    """None while anything of it is unknown."""
-    whole = _course(plan, name, baseline, NO_SAMPLING)
-    if whole is None:
+def _contest(plan: Plan, name: str, baseline: Method, steps: Sequence[int]) -> Contest | None:
+    """The contest with some lengths of steps; None while anything of it is unknown."""
+    own = _course(plan, name, baseline, NO_SAMPLING, 1)
+    if own is None:
         return None
-    target, entries = whole.errors[:, -1], []
-    for method, setting in _settings(plan, name):
-        course = None if setting is None else _course(plan, name, method, setting)
-        if setting is None or course is None:
-            return None
-        entries.append(_entry(method, setting, course, target))
-    reaching = sorted((one for one in entries if one.reaches), key=lambda one: one.estimate)
-    least = min(entries, key=lambda one: one.change)
-    few = _entry(baseline, NO_SAMPLING, whole, target)
-    return Contest(few, reaching[:_FINALISTS] or [least])
+    target = own.errors[:, -1]
+
+    def entries(method: Method, setting: Setting) -> list[Entry | None]:
+        courses = ((step, _course(plan, name, method, setting, step)) for step in steps)
+        return [
+            None if course is None else _entry(method, setting, step, course, target)
+            for step, course in courses
+        ]
+
+    chosen = list(_settings(plan, name))
+    of_baseline = entries(baseline, NO_SAMPLING)
+    of_mvs = [one for how, setting in chosen if setting for one in entries(how, setting)]
+    known, ours = ([one for one in some if one is not None] for some in (of_baseline, of_mvs))
+    if len(known) < len(steps) or len(ours) < len(steps) * len(chosen):
+        return None
+    reaching = sorted((one for one in ours if one.reaches), key=lambda one: one.estimate)
+    least = min(ours, key=lambda one: one.change)
+    few = min((one for one in known if one.reaches), key=lambda one: one.trees)
+    return Contest(known[0]._replace(trees=own.trees[-1]), few, reaching[:_FINALISTS] or [least])
 
 
 # --- the race, and what is shown ----------------------------------------------------------------
 
 
-def _contenders(plan: Plan, name: str) -> dict[str, Entry] | None:
-    """Everybody of the race on a set; None while anyone is unknown."""
-    entries: dict[str, Entry] = {}
+def _contests(plan: Plan, name: str) -> dict[str, tuple[Contest, Contest]] | None:
+    """By baseline, with its own steps and with longer ones; None while anything is unknown."""
+    longer, contests = _LONGER_STEPS[plan.size.effort], {}
     for title, baseline in _BASELINES.items():
-        contest = _contest(plan, name, baseline)
-        if contest is None:
+        both = [_contest(plan, name, baseline, steps) for steps in (_OWN_STEP, longer)]
+        if both[0] is None or both[1] is None:
             return None
-        entries[title], entries[f"{title}, few trees"] = contest.whole, contest.few
-        entries |= {f"{title}, reached {k}": one for k, one in enumerate(contest.finalists)}
-    return entries
+        contests[title] = both[0], both[1]
+    return contests
+
+
+def _entries(contests: Mapping[str, tuple[Contest, Contest]]) -> Iterator[Entry]:
+    for both in contests.values():
+        for contest in both:
+            yield from (contest.whole, contest.few, *contest.finalists)
 
 
 def _race(plan: Plan, name: str) -> Cell | None:
-    entries = _contenders(plan, name)
-    return None if entries is None else _race_between(plan, name, entries)
+    contests = _contests(plan, name)
+    return None if contests is None else _race_between(plan, name, _entries(contests))
 
 
-def _race_between(plan: Plan, name: str, entries: dict[str, Entry]) -> Cell:
-    cells = {key: one.cells(plan, name)[0] for key, one in entries.items()}
-    return race_cell(plan, cells)
+def _race_between(plan: Plan, name: str, entries: Iterable[Entry]) -> Cell:
+    """Everybody once, under the key of his cell."""
+    cells = [one.cells(plan, name)[0] for one in entries]
+    return race_cell(plan, {key_of(cell): cell for cell in cells})
 
 
 def _cells(plan: Plan) -> Iterator[Cell]:
+    steps = _LONGER_STEPS[plan.size.effort]
     for name in plan.sets:
-        for baseline in _BASELINES.values():
-            yield from _courses(plan, name, baseline, NO_SAMPLING)
         yield from fold_cells(plan, name, _METHODS)
-        for method, setting in _settings(plan, name):
-            if setting is not None:
-                yield from _courses(plan, name, method, setting)
-        entries = _contenders(plan, name)
-        if entries is not None:
-            for one in entries.values():
+        baselines = ((baseline, NO_SAMPLING) for baseline in _BASELINES.values())
+        for method, setting in (*baselines, *_settings(plan, name)):
+            for step in steps:
+                if setting is not None:
+                    yield from _courses(plan, name, method, setting, step)
+        contests = _contests(plan, name)
+        if contests is not None:
+            for one in _entries(contests):
                 yield from one.cells(plan, name)
-            yield _race_between(plan, name, entries)
+            yield _race_between(plan, name, _entries(contests))
 
 
 def _parts(plan: Plan) -> list[Part]:
     races = races_run(plan, _race)
     if not races:
         return []
+    contests = {name: _contests(plan, name) for name in races}
     rows: list[list[str]] = []
-    for title in _BASELINES:
-        by_set = [_outcome(plan, name, title, race["seconds"]) for name, race in races.items()]
-        asked = f"MVS, to the error of {title}"
-        titles = asked, f"{title} itself, few trees", f"{asked}, against few trees"
-        for kind, row in zip(titles, zip(*by_set, strict=True), strict=True):
-            cells = (f"{change:+.1f}%{where}" for change, where in row)
-            rows.append([kind, *cells, f"{np.mean([change for change, _ in row]):+.1f}%"])
+    for number, more in enumerate(("", ", longer steps")):
+        for title in _BASELINES:
+            by_set = [
+                _outcome(plan, name, found[title][number], races[name]["seconds"])
+                for name, found in contests.items()
+                if found is not None
+            ]
+            asked = f"MVS{more}, to the error of {title}"
+            titles = asked, f"{title} itself{more}, few trees", f"{asked}, against few trees"
+            for kind, row in zip(titles, zip(*by_set, strict=True), strict=True):
+                cells = (f"{change:+.1f}%{where}" for change, where in row)
+                rows.append([kind, *cells, f"{np.mean([change for change, _ in row]):+.1f}%"])
     header = ["", *(SETS[name].title for name in races), "mean"]
     n_folds = len(plan.thorough.folds(plan.sets[0]))
     folds = f"{n_folds} folds" if n_folds > 1 else "a fold"
-    return [Text(_TEXT.format(folds, _FINALISTS)), Table(header, rows)]
+    steps = " and ".join(map(str, _LONGER_STEPS[plan.size.effort][1:]))
+    return [Text(_TEXT.format(folds, steps, _FINALISTS)), Table(header, rows)]
 
 
 def _outcome(
-    plan: Plan, name: str, title: str, seconds: dict[str, float]
+    plan: Plan, name: str, contest: Contest, seconds: Mapping[str, float]
 ) -> list[tuple[float, str]]:
     """Changes of the time on a set, and what stands beside them."""
-    contest = _contest(plan, name, _BASELINES[title])
-    assert contest is not None
-    times = [seconds[f"{title}, reached {k}"] for k in range(len(contest.finalists))]
-    fastest, time = contest.finalists[int(np.argmin(times))], min(times)
-    whole, few = seconds[title], seconds[f"{title}, few trees"]
-    if contest.few == contest.whole:  # the same fits twice
-        whole = few = (whole + few) / 2
+
+    def time_of(entry: Entry) -> float:
+        return seconds[key_of(entry.cells(plan, name)[0])]
+
+    fastest = min(contest.finalists, key=time_of)
+    time, whole, few = map(time_of, (fastest, contest.whole, contest.few))
     base = plan.errors(contest.whole.cells(plan, name))
 
     def where(entry: Entry) -> str:
         errors = plan.errors(entry.cells(plan, name))
-        told = [f"{100 * entry.trees / entry.all_trees:.0f}% of the trees"]
+        told = [f"{100 * entry.trees / contest.whole.trees:.0f}% of the trees"]
+        if entry.step > 1:
+            told.insert(0, f"{entry.step} times the learning rate")
         if "narrowing" in entry.setting:
             told.insert(0, "narrowed")
         if "rate" in entry.setting["sampler"]:
