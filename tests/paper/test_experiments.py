@@ -209,7 +209,7 @@ def test_learning_time_stands_beside_lightgbms(filled):
 
 def test_fewer_trees_are_as_many_as_reach_an_error_for_good(filled):
     plan = filled("trees")
-    (table,) = _tables("trees", plan)
+    table, _ = _tables("trees", plan)
     # a second look at 0.3 has 5% less error, the others have to grow all trees
     assert (
         _row(table, "MVS, to the error of no sampling")[0]
@@ -228,7 +228,7 @@ def test_fewer_trees_are_as_many_as_reach_an_error_for_good(filled):
             store.put(cell, {**_result(cell), "errors": [0.09, 0.101, 0.099, 0.098]})
         for cell in missing_cells(plan, ["trees"]):
             store.put(cell, _result(cell))
-    (table,) = _tables("trees", plan)
+    table, _ = _tables("trees", plan)
     assert "(0.3, 74% of the trees," in _row(table, "MVS, to the error of no sampling")[0]
 
 
@@ -236,23 +236,24 @@ def test_longer_steps_are_granted_to_both_sides(filled):
     plan = filled("trees")
     courses = [cell for cell in EXPERIMENTS["trees"].cells(plan) if "course" in cell]
     assert {(cell["learning_rate"], cell["trees"]) for cell in courses} == {(0.3, 86), (0.6, 43)}
-    (table,) = _tables("trees", plan)
+    _, table = _tables("trees", plan)
     # errors are the same with half of the trees here
     asked, step = "MVS, longer steps, to the error of no sampling", "2 times the learning rate"
-    assert _row(table, asked)[0] == f"-94.9% (0.3, {step}, 13% of the trees, -5.00%)"
     few = "no sampling itself, longer steps, few trees"
+    assert _row(table, asked)[0] == f"-94.9% (0.3, {step}, 13% of the trees, -5.00%)"
     assert _row(table, few)[0] == f"-50.0% ({step}, 50% of the trees, +0.00%)"
     assert _row(table, f"{asked}, against few trees")[0] == "-89.8%"
     with plan.store as store:  # they are not
         for cell in courses:
             if cell["trees"] == 43:
-                store.put(cell, {**_result(cell), "errors": [0.2] * 4})
+                store.put(cell, {**_result(cell), "errors": [0.2, 0.2, 0.09, 0.11]})
         for cell in missing_cells(plan, ["trees"]):
             store.put(cell, _result(cell))
-    (table,) = _tables("trees", plan)
-    for title in ("MVS", "no sampling itself"):
-        end = ", to the error of no sampling" if title == "MVS" else ", few trees"
-        assert _row(table, f"{title}, longer steps{end}") == _row(table, title + end)
+    own, table = _tables("trees", plan)
+    assert _row(table, asked) == _row(own, "MVS, to the error of no sampling")
+    assert _row(table, few) == _row(own, "no sampling itself, few trees")
+    lost = f"no sampling itself, {step}"
+    assert _row(table, lost) == ["-50.0% (+10.00% on folds, +0.00%)", "-50.0%"]
 
 
 def test_every_fit_of_a_race_is_timed_once(filled):
@@ -280,7 +281,7 @@ def test_fewer_trees_are_better_by_a_standard_error(tmp_path):
             for cell in cells:
                 store.put(cell, result(cell))
         folds = {cell["fold"] for cell in EXPERIMENTS["trees"].cells(plan) if "course" in cell}
-    (table,) = _tables("trees", plan)
+    table, _ = _tables("trees", plan)
     assert folds == {0, 1, 2, 3, 4}
     assert "50% of the trees" in _row(table, "MVS, to the error of no sampling")[0]
     assert "100% of the trees" in _row(table, "no sampling itself, few trees")[0]
@@ -298,7 +299,7 @@ def test_an_error_that_nobody_reaches_is_marked(filled):
             store.put(cell, {**_result(cell), "errors": [0.04, 0.03, 0.06, 0.05]})
         for cell in missing_cells(plan, ["trees"]):
             store.put(cell, _result(cell))
-    (table,) = _tables("trees", plan)
+    table, _ = _tables("trees", plan)
     assert "(0.3°, 100% of the trees," in _row(table, "MVS, to the error of LightGBM")[0]
     assert "(100% of the trees," in _row(table, "LightGBM itself, few trees")[0]
     assert "(0.3, 26% of the trees," in _row(table, "MVS, to the error of no sampling")[0]

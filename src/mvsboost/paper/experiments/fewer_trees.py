@@ -3,15 +3,16 @@
 Learning times at no loss (`learning_time`) are of as many trees as the set's parameters have,
 as in the paper. A sample whose trees are better than all rows' needs fewer of them; how many is
 read off the errors on folds, and no sampling is granted the same. Fewer still are enough where
-learning rates may be a multiple of the set's own, which both are granted as well. MVS may have
-narrowed trees, no sampling has whole ones; what narrowing does alone is in `learning_time`.
+learning rates may be multiples of those of the other experiments, which both are granted as well.
+MVS may have narrowed trees, no sampling has whole ones; what narrowing does alone is in
+`learning_time`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,19 +46,33 @@ _BASELINES = {"no sampling": METHODS["mvs"], "LightGBM": LIGHTGBM}
 _POINTS = (4, 20, 20)
 _FINALISTS = 3
 _OWN_STEP = (1,)
+_LONGER = ", longer steps"
 _LONGER_STEPS = ((1, 2), (1, 2, 3), (1, 2, 3))
-"""Multiples of the learning rate, by effort; there are as many times fewer trees."""
+"""Multiples of the plan's learning rate, by effort; there are as many times fewer trees."""
+
+_SLICE = 0.05
+"""Seconds for which fits take turns: some are over in less than a fifth."""
 
 _TEXT = (
     "Change of the time of boosting to the error that a baseline has with all its trees. MVS has "
-    "as few trees as have less error on {} of the training part, by a standard error of the "
-    "mean change, and keep it with every further tree; the fastest counts. In brackets its rate, "
-    "whether its trees are narrowed, the share of the trees, and the change of 1 − AUC on the test "
-    "part; a circle where no MVS gets there, and the one of least error on folds is taken. Then "
-    "the same against the baseline with as few trees as it needs itself by that rule. Below, both "
-    "may have learning rates of {} times the set's own too, with as many times fewer trees. "
-    "LightGBM is without sampling, on counters. The fastest is that of a race of {} which seemed "
-    "so on folds; fits of one thread, which take turns every fifth of a second."
+    "as few trees, out of {points} numbers of them, as have less error on {folds} of the training "
+    "part, by a standard error of the mean change, and keep it with more; the fastest counts. In "
+    "brackets its rate, whether its trees are narrowed (those of a baseline are whole), the share "
+    "of the trees, and the change of 1 − AUC on the test part; a circle where no MVS gets there, "
+    "and the one of least error on folds is taken. Then the same against the baseline with as few "
+    "trees as it needs itself by that rule. LightGBM is without sampling, on counters."
+)
+_TEXT_LONGER = (
+    "The same, where MVS and the baseline may also have {steps} times the learning rate of the "
+    "table above, with as many times fewer trees. MVS keeps the λ, or the features of a second "
+    "look, that folds chose at the shorter step. The baseline with its own steps and all its trees "
+    "has its own error and passes; with longer steps it has to be better than that by a standard "
+    "error, as MVS has to. What it loses by them is told below, on folds and on the test part."
+)
+_TEXT_RACE = (
+    "The fastest is that of a race of {finalists} which seemed so on folds, by the times that are "
+    "shown, which flatters it a little. Fits of one thread, which take turns every twentieth of a "
+    "second."
 )
 
 
@@ -72,7 +87,7 @@ class Entry(NamedTuple):
         Its learning rate, in multiples of the set's own.
     trees : int
     change : float
-        Of the error on folds against the target, relative.
+        Of the error on folds against the target, mean and relative.
     reaches : bool
         Whether it is not worse than that.
     estimate : float
@@ -110,25 +125,31 @@ def _courses(plan: Plan, name: str, method: Method, setting: Setting, step: int)
 class _Course(NamedTuple):
     """Errors by fold and along the way at so many trees, and seconds by fold."""
 
+    method: Method
+    setting: Setting
+    step: int
     trees: list[int]
     errors: NDArray[np.float64]
     seconds: list[float]
 
 
-def _course(plan: Plan, name: str, method: Method, setting: Setting, step: int) -> _Course | None:
-    """None while any fold is unknown."""
+def _course(
+    plan: Plan, name: str, method: Method, setting: Setting | None, step: int
+) -> _Course | None:
+    """None while the setting or any fold is unknown."""
+    if setting is None:
+        return None
     cells = _courses(plan, name, method, setting, step)
     results = [result for result in map(plan.store.get, cells) if result is not None]
     if len(results) < len(cells):
         return None
     errors = np.array([result["errors"] for result in results])
-    return _Course(trees_on_the_way(cells[0]), errors, [result["seconds"] for result in results])
+    seconds = [result["seconds"] for result in results]
+    return _Course(method, setting, step, trees_on_the_way(cells[0]), errors, seconds)
 
 
-def _entry(
-    method: Method, setting: Setting, step: int, course: _Course, target: NDArray[np.float64]
-) -> Entry:
-    """The setting with as few trees as reach the target for good, or with all.
+def _entry(course: _Course, target: NDArray[np.float64], *, all_trees: bool = False) -> Entry:
+    """A setting with as few trees as reach the target for good; with all if none do, or if asked.
 
     `target` has an error for each fold.
     """
@@ -137,13 +158,13 @@ def _entry(
     margin = changes.std(axis=0, ddof=1) / math.sqrt(n) if n > 1 else 0.0
     reached = change + margin <= 0.0
     point = len(reached) - 1
-    while point > 0 and reached[point] and reached[point - 1]:
+    while point > 0 and reached[point] and reached[point - 1] and not all_trees:
         point -= 1
     trees = course.trees
     return Entry(
-        method=method,
-        setting=setting,
-        step=step,
+        method=course.method,
+        setting=course.setting,
+        step=course.step,
         trees=trees[point],
         change=float(change[point]),
         reaches=bool(reached[point]),
@@ -159,37 +180,48 @@ def _settings(plan: Plan, name: str) -> Iterator[tuple[Method, Setting | None]]:
 
 
 class Contest(NamedTuple):
-    """A baseline with all its trees, with as few as it needs, and the MVS that may be fastest."""
+    """Who is timed for a baseline.
+
+    Attributes
+    ----------
+    whole : Entry
+        The baseline with all its trees.
+    longer : list of Entry
+        The same with each of the longer steps.
+    few : Entry
+        It with as few trees as it needs, by any of these steps.
+    finalists : list of Entry
+        The MVS that may be fastest.
+    """
 
     whole: Entry
+    longer: list[Entry]
     few: Entry
     finalists: list[Entry]
 
+    def entries(self) -> list[Entry]:
+        """All of them; some may be the same."""
+        return [self.whole, *self.longer, self.few, *self.finalists]
+
 
 def _contest(plan: Plan, name: str, baseline: Method, steps: Sequence[int]) -> Contest | None:
-    """The contest with some lengths of steps; None while anything of it is unknown."""
-    own = _course(plan, name, baseline, NO_SAMPLING, 1)
-    if own is None:
-        return None
-    target = own.errors[:, -1]
-
-    def entries(method: Method, setting: Setting) -> list[Entry | None]:
-        courses = ((step, _course(plan, name, method, setting, step)) for step in steps)
-        return [
-            None if course is None else _entry(method, setting, step, course, target)
-            for step, course in courses
-        ]
-
-    chosen = list(_settings(plan, name))
-    of_baseline = entries(baseline, NO_SAMPLING)
-    of_mvs = [one for how, setting in chosen if setting for one in entries(how, setting)]
+    """The contest with some lengths of steps, 1 first; None while anything of it is unknown."""
+    of_baseline = [_course(plan, name, baseline, NO_SAMPLING, step) for step in steps]
+    of_mvs = [
+        _course(plan, name, method, setting, step)
+        for method, setting in _settings(plan, name)
+        for step in steps
+    ]
     known, ours = ([one for one in some if one is not None] for some in (of_baseline, of_mvs))
-    if len(known) < len(steps) or len(ours) < len(steps) * len(chosen):
+    if len(known) < len(of_baseline) or len(ours) < len(of_mvs):
         return None
-    reaching = sorted((one for one in ours if one.reaches), key=lambda one: one.estimate)
-    least = min(ours, key=lambda one: one.change)
-    few = min((one for one in known if one.reaches), key=lambda one: one.trees)
-    return Contest(known[0]._replace(trees=own.trees[-1]), few, reaching[:_FINALISTS] or [least])
+    target = known[0].errors[:, -1]
+    whole, *longer = (_entry(one, target, all_trees=True) for one in known)
+    few, entries = ([_entry(one, target) for one in some] for some in (known, ours))
+    fewest = min((one for one in few if one.reaches), key=lambda one: one.trees)
+    reaching = sorted((one for one in entries if one.reaches), key=lambda one: one.estimate)
+    least = min(entries, key=lambda one: one.change)
+    return Contest(whole, longer, fewest, reaching[:_FINALISTS] or [least])
 
 
 # --- the race, and what is shown ----------------------------------------------------------------
@@ -206,10 +238,8 @@ def _contests(plan: Plan, name: str) -> dict[str, tuple[Contest, Contest]] | Non
     return contests
 
 
-def _entries(contests: Mapping[str, tuple[Contest, Contest]]) -> Iterator[Entry]:
-    for both in contests.values():
-        for contest in both:
-            yield from (contest.whole, contest.few, *contest.finalists)
+def _entries(contests: Mapping[str, tuple[Contest, Contest]]) -> list[Entry]:
+    return [one for both in contests.values() for contest in both for one in contest.entries()]
 
 
 def _race(plan: Plan, name: str) -> Cell | None:
@@ -220,7 +250,7 @@ def _race(plan: Plan, name: str) -> Cell | None:
 def _race_between(plan: Plan, name: str, entries: Iterable[Entry]) -> Cell:
     """Everybody once, under the key of his cell."""
     cells = [one.cells(plan, name)[0] for one in entries]
-    return race_cell(plan, {key_of(cell): cell for cell in cells})
+    return race_cell(plan, {key_of(cell): cell for cell in cells}, seconds=_SLICE)
 
 
 def _cells(plan: Plan) -> Iterator[Cell]:
@@ -243,56 +273,81 @@ def _parts(plan: Plan) -> list[Part]:
     races = races_run(plan, _race)
     if not races:
         return []
-    contests = {name: _contests(plan, name) for name in races}
-    rows: list[list[str]] = []
-    for number, more in enumerate(("", ", longer steps")):
-        for title in _BASELINES:
-            by_set = [
-                _outcome(plan, name, found[title][number], races[name]["seconds"])
-                for name, found in contests.items()
-                if found is not None
-            ]
-            asked = f"MVS{more}, to the error of {title}"
-            titles = asked, f"{title} itself{more}, few trees", f"{asked}, against few trees"
-            for kind, row in zip(titles, zip(*by_set, strict=True), strict=True):
-                cells = (f"{change:+.1f}%{where}" for change, where in row)
-                rows.append([kind, *cells, f"{np.mean([change for change, _ in row]):+.1f}%"])
-    header = ["", *(SETS[name].title for name in races), "mean"]
+    tables = [_table(plan, races, number, more) for number, more in enumerate(("", _LONGER))]
     n_folds = len(plan.thorough.folds(plan.sets[0]))
     folds = f"{n_folds} folds" if n_folds > 1 else "a fold"
-    steps = " and ".join(map(str, _LONGER_STEPS[plan.size.effort][1:]))
-    return [Text(_TEXT.format(folds, steps, _FINALISTS)), Table(header, rows)]
+    steps = " or ".join(map(str, _LONGER_STEPS[plan.size.effort][1:]))
+    return [
+        Text(_TEXT.format(points=_POINTS[plan.size.effort], folds=folds)),
+        tables[0],
+        Text(_TEXT_LONGER.format(steps=steps)),
+        tables[1],
+        Text(_TEXT_RACE.format(finalists=_FINALISTS)),
+    ]
+
+
+def _table(plan: Plan, races: Mapping[str, Any], number: int, more: str) -> Table:
+    """Changes of the time in one of the two contests of every baseline."""
+    rows: list[list[str]] = []
+    contests = {name: _contests(plan, name) for name in races}
+    for title in _BASELINES:
+        by_set = [
+            _outcome(plan, name, found[title][number], races[name]["seconds"])
+            for name, found in contests.items()
+            if found is not None
+        ]
+        asked = f"MVS{more}, to the error of {title}"
+        steps = _LONGER_STEPS[plan.size.effort][1:] if number else ()
+        titles = [
+            asked,
+            f"{title} itself{more}, few trees",
+            f"{asked}, against few trees",
+            *(f"{title} itself, {step} times the learning rate" for step in steps),
+        ]
+        for kind, row in zip(titles, zip(*by_set, strict=True), strict=True):
+            cells = (f"{change:+.1f}%{where}" for change, where in row)
+            rows.append([kind, *cells, f"{np.mean([change for change, _ in row]):+.1f}%"])
+    return Table(["", *(SETS[name].title for name in races), "mean"], rows)
 
 
 def _outcome(
     plan: Plan, name: str, contest: Contest, seconds: Mapping[str, float]
 ) -> list[tuple[float, str]]:
     """Changes of the time on a set, and what stands beside them."""
+    whole, few = contest.whole, contest.few
+    base = plan.errors(whole.cells(plan, name))
 
     def time_of(entry: Entry) -> float:
         return seconds[key_of(entry.cells(plan, name)[0])]
 
-    fastest = min(contest.finalists, key=time_of)
-    time, whole, few = map(time_of, (fastest, contest.whole, contest.few))
-    base = plan.errors(contest.whole.cells(plan, name))
+    def against(entry: Entry, other: Entry) -> float:
+        return 100.0 * (time_of(entry) / time_of(other) - 1.0)
+
+    def on_test(entry: Entry) -> list[str]:
+        errors = plan.errors(entry.cells(plan, name))
+        if errors is None or base is None:
+            return []
+        return [percent(change_of(errors, base).mean)]
 
     def where(entry: Entry) -> str:
-        errors = plan.errors(entry.cells(plan, name))
-        told = [f"{100 * entry.trees / contest.whole.trees:.0f}% of the trees"]
+        told = [f"{100 * entry.trees / whole.trees:.0f}% of the trees", *on_test(entry)]
         if entry.step > 1:
             told.insert(0, f"{entry.step} times the learning rate")
         if "narrowing" in entry.setting:
             told.insert(0, "narrowed")
         if "rate" in entry.setting["sampler"]:
             told.insert(0, f"{entry.setting['sampler']['rate']:g}" + "°" * (not entry.reaches))
-        if errors is not None and base is not None:
-            told.append(percent(change_of(errors, base).mean))
         return f" ({', '.join(told)})"
 
+    def lost(entry: Entry) -> str:
+        return f" ({', '.join([f'{percent(100.0 * entry.change)} on folds', *on_test(entry)])})"
+
+    fastest = min(contest.finalists, key=time_of)
     return [
-        (100.0 * (time / whole - 1.0), where(fastest)),
-        (100.0 * (few / whole - 1.0), where(contest.few)),
-        (100.0 * (time / few - 1.0), ""),
+        (against(fastest, whole), where(fastest)),
+        (against(few, whole), where(few)),
+        (against(fastest, few), ""),
+        *((against(one, whole), lost(one)) for one in contest.longer),
     ]
 
 

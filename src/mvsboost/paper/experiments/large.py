@@ -87,7 +87,7 @@ def _race(large: Plan, name: str) -> Cell | None:
     if contenders is None:
         return None
     contenders[NARROWED_KEY] = {**large.cell(name, NARROWED_ALONE, 0), "threads": threads}
-    return race_cell(large, contenders, _ROUNDS)
+    return race_cell(large, contenders, rounds=_ROUNDS)
 
 
 def _cells(plan: Plan) -> Iterator[Cell]:

@@ -128,11 +128,14 @@ def smallest_rate(plan: Plan, name: str, method: Method) -> Frugal | None:
 
 
 def race_cell(
-    plan: Plan, contenders: Mapping[str, Cell], rounds: tuple[int, int, int] = _ROUNDS
+    plan: Plan,
+    contenders: Mapping[str, Cell],
+    *,
+    rounds: tuple[int, int, int] = _ROUNDS,
+    seconds: float = _SLICE,
 ) -> Cell:
-    """The cell that times fits, in so many rounds by effort."""
-    n_rounds = rounds[plan.size.effort]
-    turns = {"rounds": n_rounds, "slice": _SLICE}
+    """The cell that times fits, in so many rounds by effort, which take turns for some seconds."""
+    turns = {"rounds": rounds[plan.size.effort], "slice": seconds}
     return {"kind": "race", "alone": True, "contenders": contenders, **turns}
 
 
