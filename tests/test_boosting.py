@@ -339,6 +339,15 @@ def test_the_baseline_is_the_best_constant(name, make_data, make_config):
     assert OBJECTIVES[name].link.inverse(scores)[:, 0] == pytest.approx(mean)
 
 
+@pytest.mark.parametrize("size", [1e-30, 1e13, 1e17, 1e30])
+def test_the_baseline_of_targets_of_any_size(size, make_config):
+    rng = np.random.default_rng(0)
+    y, w = size * rng.uniform(0.5, 1.5, 2_000), rng.choice([0.7, 1.0], 2_000)
+    data = Dataset.from_data(rng.normal(size=(2_000, 1)), y, weight=w)
+    model = train(data, make_config(OBJECTIVES["squared"])).model
+    assert model.baseline[0] == pytest.approx(np.average(y, weights=w), rel=1e-6)
+
+
 @pytest.mark.parametrize("weight", [0.1, 0.5, 3.3])
 @pytest.mark.parametrize("alpha", [0.1, 0.5, 0.9])
 def test_equal_weights_change_no_quantile(weight, alpha, make_config):
@@ -461,11 +470,14 @@ def test_two_runs_are_one_long_run(objective, make_data, make_config, model_byte
     options = {"sampler": MVS(0.4), "second_look": 1, "colsample": 0.7}
     whole = run(data, objective, options, make_config, config={"n_estimators": 4})
     half = run(data, objective, options, make_config, config={"n_estimators": 2})
-    rest = run(
-        data, objective, options, make_config, config={"n_estimators": 2}, init_model=half.model
-    )
+    more = {"config": {"n_estimators": 2}, "init_model": half.model}
+    rest = run(data, objective, options, make_config, **more, resume=True)
     assert model_bytes(rest.model) == model_bytes(whole.model)
     assert half.model.n_iterations == 2
+    other = run(data, objective, options, make_config, **more).model  # the same trees
+    assert other.history["train"]["loss"] == whole.model.history["train"]["loss"][2:]
+    other.history = whole.model.history
+    assert model_bytes(other) == model_bytes(whole.model)
 
 
 def test_a_model_of_other_outputs_cannot_be_continued(make_data, make_config):

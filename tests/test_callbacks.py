@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import logging
+import pickle
 
 import numpy as np
 import pytest
@@ -197,11 +199,23 @@ def test_an_unknown_name_is_an_error(data, valid, slow, wrong):
         lambda: TimeLimit(-1.0),
         lambda: Checkpoint("x", every=0),
         lambda: LogProgress(0),
+        lambda: LogProgress("a"),
+        lambda: EarlyStopping(3, min_delta="a"),
+        lambda: EarlyStopping(3, min_delta=-1.0),
+        lambda: EarlyStopping(3, min_delta=float("nan")),
     ],
 )
 def test_parameters_are_checked(make):
-    with pytest.raises(ParameterError):
+    own = r"^(early_stopping_rounds|\w+\.(seconds|every|min_delta)) must be "
+    with pytest.raises(ParameterError, match=own):
         make()
+
+
+def test_a_checkpoint_needs_a_folder_before_the_first_tree(data, make_config, tmp_path):
+    recorder, lost = Recorder(), Checkpoint(tmp_path / "no" / "run.json")
+    with pytest.raises(ParameterError, match=r"Checkpoint\.path must be in a folder that exists"):
+        train(data, make_config(n_estimators=2), callbacks=[recorder, lost])
+    assert recorder.calls == [("begin", -1)]
 
 
 # --- resuming ------------------------------------------------------------------------------------
@@ -248,9 +262,8 @@ def test_early_stopping_goes_on_as_if_never_cut(
         train(data, slow(20), eval_sets={"v": valid}, callbacks=[*callbacks, Crash(cut - 1)])
     start = Model.load(path)
     assert start.n_iterations == cut
-    rest = train(
-        data, slow(20 - cut), eval_sets={"v": valid}, callbacks=callbacks, init_model=start
-    )
+    on = {"eval_sets": {"v": valid}, "init_model": start, "resume": True}
+    rest = train(data, slow(20 - cut), callbacks=callbacks, **on)
     assert model_bytes(rest.model) == model_bytes(whole.model)
     assert rest.stop_reason == whole.stop_reason
 
@@ -272,11 +285,34 @@ def test_a_run_that_was_stopped_early_is_done(data, valid, slow, tmp_path, model
 
 
 def test_a_model_that_was_stopped_early_can_be_continued(data, valid, slow):
-    """Trees that are asked for are tried, and kept if they are better than any before."""
+    """Trees that are asked for are tried, and the best is looked for among them."""
     sets, stopping = {"v": valid}, [EarlyStopping(4)]
     first = train(data, slow(20), eval_sets=sets, callbacks=stopping).model
     longer = train(data, slow(5), eval_sets=sets, callbacks=stopping, init_model=first).model
     assert longer.n_iterations > first.n_iterations
+    assert longer.best_iteration > first.n_iterations
+
+
+def test_a_continued_model_has_the_history_of_its_own_run(data, make_config):
+    """The sets of both runs have one name, and that of the first run has the better values."""
+    first_config = make_config(n_estimators=3, metrics=[scripted([0.3, 0.2, 0.1])])
+    first = train(data, first_config, eval_sets={"v": data}).model
+    config = make_config(n_estimators=4, metrics=[scripted([9.0, 8.0, 7.0, 6.0])])
+    on = {"eval_sets": {"v": data}, "init_model": first}
+    result = train(data, config, callbacks=[EarlyStopping(2)], **on)
+    assert result.model.history == {"v": {"scripted": [9.0, 8.0, 7.0, 6.0]}}
+    assert result.model.best_iteration == result.model.n_iterations == 7
+    assert first.history == {"v": {"scripted": [0.3, 0.2, 0.1]}}
+
+
+def test_a_resumed_run_tells_no_values_of_sets_it_does_not_have(data, valid, slow, caplog):
+    first = train(data, slow(2), eval_sets={"old": valid}).model
+    with caplog.at_level(logging.INFO, logger="mvsboost"):
+        on = {"eval_sets": {"new": valid}, "init_model": first, "resume": True}
+        result = train(data, slow(1), callbacks=[LogProgress(1)], **on)
+    assert set(result.model.history) == {"old", "new"}
+    assert "new log_loss" in caplog.text
+    assert "old log_loss" not in caplog.text
 
 
 def test_a_callback_may_have_a_reason_not_to_start(data, make_config):
@@ -386,6 +422,16 @@ def test_progress_bar(data, valid, slow):
     text = screen.getvalue()
     assert "3/8" in text
     assert "v log_loss" in text
+
+
+def test_a_progress_bar_can_be_copied_after_a_run_and_after_one_that_failed(data, make_config):
+    pytest.importorskip("tqdm")
+    bar = ProgressBar()
+    train(data, make_config(n_estimators=2), callbacks=[bar])
+    with pytest.raises(KeyboardInterrupt):
+        train(data, make_config(n_estimators=2), callbacks=[bar, Crash(0)])
+    for same in (copy.deepcopy(bar), pickle.loads(pickle.dumps(bar))):
+        train(data, make_config(n_estimators=2), callbacks=[same])
 
 
 def test_progress_bar_of_a_continued_run(data, make_config):

@@ -10,7 +10,7 @@ import stat
 import pytest
 
 from mvsboost import files
-from mvsboost.errors import ModelFormatError
+from mvsboost.errors import ModelFormatError, ParameterError
 from mvsboost.files import read_json, write_json
 
 CONTENT = {"numbers": [0.1, 1e-300, -2.5, 3], "text": "λ", "nothing": None}
@@ -66,6 +66,13 @@ def test_what_json_cannot_hold_leaves_the_old_file(tmp_path):
             write_json(path, content)
     assert read_json(path) == {"old": 1}
     assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_a_path_that_no_file_can_have(tmp_path):
+    cases = {"": "as text", True: "as text", tmp_path: "not of a folder"}
+    for path, message in {**cases, tmp_path / "no" / "m.json": "in a folder that exists"}.items():
+        with pytest.raises(ParameterError, match=f"^path must be .*{message}"):
+            write_json(path, CONTENT)
 
 
 def test_files_have_the_usual_permissions(tmp_path):

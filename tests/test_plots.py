@@ -95,6 +95,14 @@ def test_history_has_a_panel_a_metric_and_a_line_a_set(estimator: MVSClassifier)
     assert panels[0].get_lines()[0].get_ydata().tolist() == values
 
 
+def test_history_of_a_continued_model_begins_behind_the_first_one() -> None:
+    X, y = [[0.0], [1.0]] * 20, [0, 1] * 20
+    first = MVSClassifier(n_estimators=3).fit(X, y)
+    second = MVSClassifier(n_estimators=2).fit(X, y, eval_set=[(X, y)], init_model=first)
+    line, *_ = plot_history(second).axes[0].get_lines()
+    assert list(line.get_xdata()) == [4, 5]
+
+
 def test_history_without_an_evaluation_says_what_to_do(estimator: MVSClassifier) -> None:
     bare = MVSClassifier(n_estimators=1).fit([[0.0], [1.0]] * 20, [0, 1] * 20)
     with pytest.raises(DataError, match="eval_set"):

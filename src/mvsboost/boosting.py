@@ -152,7 +152,8 @@ def train(
         Sets to evaluate ``config.metrics`` on, binned by the training set's mapper.
     callbacks : iterable of Callback, optional
     init_model : Model, optional
-        Continue from this model; its trees stay, and iterations are numbered on.
+        Continue from this model; its trees stay, and iterations are numbered on. Its history
+        does not, unless this is to `resume`: metrics may be of other data now.
     backend : callable, optional
         ``backend(rows, objective)`` puts rows behind a backend; by default the device's.
     metadata : mapping, optional
@@ -222,6 +223,8 @@ class _Run:
             _check_start(init_model, dataset, config.objective)
             model = init_model.copy()
             model.best_iteration = None  # early stopping looks for it anew
+            if not resume:
+                model.history = {}  # which may be of other data
         if metadata is not None:
             model.metadata = dict(metadata)
         for rows in (backend, *(other for other, _ in evaluation.values())):
@@ -370,9 +373,10 @@ class _Run:
 
 def _baseline(backend: Backend, objective: Objective) -> NDArray[np.float64]:
     max_weight, max_target = backend.target_range()
-    scale = sum_scale(max(max_weight, max_target), backend.n_rows)
-    sums = backend.target_sums(scale).astype(np.float64)
-    means = sums[:, 1] / sums[:, 0]
+    largest = max_weight, max(max_weight, max_target)
+    scales = np.array([sum_scale(value, backend.n_rows) for value in largest])
+    weight, target = (backend.target_sums(scales) / scales).T
+    means = target / weight
 
     def quantile(alpha: float) -> float:
         backend.set_baseline(np.zeros(backend.n_outputs))

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from mvsboost.errors import ParameterError
+from mvsboost.files import check_path
 from mvsboost.model import Model
 
 __all__ = [
@@ -64,11 +65,12 @@ class Progress:
     resumed: bool = False
 
     def latest(self) -> dict[str, float]:
-        """The last value of every metric, by "set metric"."""
+        """The last value of every metric of this run, by "set metric"."""
         return {
             f"{data} {metric}": values[-1]
             for data, metrics in self.model.history.items()
             for metric, values in metrics.items()
+            if data in self.eval_sets and metric in self.metrics
         }
 
 
@@ -112,8 +114,9 @@ class EarlyStopping(Callback):
         metric: str | None = None,
         min_delta: float = 0.0,
     ) -> None:
-        if not isinstance(rounds, (int, np.integer)) or rounds < 1:
-            raise ParameterError("early_stopping_rounds", rounds, "a positive integer")
+        _check_count("early_stopping_rounds", rounds)
+        if not isinstance(min_delta, (int, float, np.number)) or not 0.0 <= min_delta < math.inf:
+            raise ParameterError("EarlyStopping.min_delta", min_delta, "a finite number >= 0")
         self.rounds, self.data, self.metric, self.min_delta = rounds, data, metric, min_delta
         self._watched, self._sign, self._best = ("", ""), 1.0, 0
 
@@ -193,9 +196,12 @@ class Checkpoint(Callback):
     """
 
     def __init__(self, path: str | PathLike[str], every: int = 10) -> None:
-        if not isinstance(every, (int, np.integer)) or every < 1:
-            raise ParameterError("Checkpoint.every", every, "a positive integer")
+        _check_count("Checkpoint.every", every)
         self.path, self.every = path, every
+
+    def begin(self, progress: Progress) -> None:
+        """Make sure, before any work is done, that there is a folder to save in."""
+        check_path(self.path, "Checkpoint.path")
 
     def after_iteration(self, progress: Progress) -> str | None:
         """Save when it is time."""
@@ -212,8 +218,7 @@ class LogProgress(Callback):
     """Log the metrics every n iterations through Python's `logging`."""
 
     def __init__(self, every: int = 10) -> None:
-        if every < 1:
-            raise ParameterError("verbose", every, "a non-negative integer")
+        _check_count("LogProgress.every", every)
         self.every = every
 
     def begin(self, progress: Progress) -> None:
@@ -239,6 +244,10 @@ class ProgressBar(Callback):
         self._options = options
         self._bar: Any = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy has no bar until its own run begins: what is on a screen cannot be copied."""
+        return {**vars(self), "_bar": None}
+
     def begin(self, progress: Progress) -> None:
         """Show an empty bar."""
         from tqdm.auto import tqdm
@@ -255,3 +264,9 @@ class ProgressBar(Callback):
     def end(self, progress: Progress) -> None:
         """Close it."""
         self._bar.close()
+        self._bar = None
+
+
+def _check_count(name: str, value: Any) -> None:
+    if not isinstance(value, (int, np.integer)) or value < 1:
+        raise ParameterError(name, value, "a positive integer")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from os import PathLike
 from typing import Any, TypeVar
@@ -22,7 +23,9 @@ from mvsboost.backends.cpu.threads import available_cores
 from mvsboost.boosting import TrainConfig, TrainResult, train
 from mvsboost.callbacks import Callback, Checkpoint, EarlyStopping, LogProgress
 from mvsboost.data import Columns, Dataset, check_lengths, check_weight, ingest
+from mvsboost.data.ingest import as_table
 from mvsboost.errors import DataError, ModelFormatError, ParameterError
+from mvsboost.files import check_path
 from mvsboost.metrics import Metric, default_metric, get_metric
 from mvsboost.model import Model
 from mvsboost.objectives import Objective, make_objective
@@ -81,11 +84,32 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         eval_set : list of (X, y) or (X, y, sample_weight), optional
             Sets to evaluate after each iteration, named ``eval_0``, ``eval_1``, ...
         init_model : estimator, Model or path, optional
-            Continue from it: its trees stay and ``n_estimators`` more are added.
+            Continue from it: its trees stay and ``n_estimators`` more are added. Metrics, and
+            what early stopping compares, begin with the first of these.
         resume : path, optional
             Checkpoint file: if it exists training goes on from it to ``n_estimators`` trees
             in all; it is kept up to date while training.
+
+        Notes
+        -----
+        A fit that fails leaves the estimator as it was.
         """
+        before = dict(vars(self))
+        try:
+            return self._fit(X, y, sample_weight, eval_set, init_model, resume)
+        except BaseException:
+            self.__dict__ = before
+            raise
+
+    def _fit(
+        self: E,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        eval_set: Any,
+        init_model: Any,
+        resume: str | PathLike[str] | None,
+    ) -> E:
         check_parameters(self.get_params(deep=False))
         sampler = make_sampler(self.sampler)
         sampler.validate()
@@ -102,6 +126,9 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         seed = self._seed()
         weight = check_weight(sample_weight, columns.n_rows, "sample_weight")
         dataset, evaluation = self._datasets(columns, target, weight, held_out, start, seed)
+        for name, data in evaluation.items():
+            with _naming(name):
+                objective.check_values(data.rows.target)
         about = self._about()
         if resume is not None:
             about["data"] = _fingerprint(dataset)
@@ -124,8 +151,12 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _note_columns(self, X: Any, *, reset: bool) -> None:
         """Let scikit-learn keep or check names and number of columns; a dict is ours alone."""
+        X = as_table(X)
         if hasattr(X, "shape") or isinstance(X, Sequence):
-            X = X if hasattr(X, "shape") else np.asarray(X)
+            try:
+                X = X if hasattr(X, "shape") else np.asarray(X)
+            except ValueError:
+                return  # rows of several lengths: `ingest` says so in its own words
             if getattr(X, "ndim", 2) == 2:
                 try:
                     validate_data(self, X, reset=reset, skip_check_array=True)
@@ -160,13 +191,14 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         if self.validation_fraction is not None:
             groups = target if self._n_classes() else np.zeros(len(target))
             apart = rows_set_aside(groups, self.validation_fraction, seed)
-            _check_parts(self.validation_fraction, groups, apart)
+            _check_parts(self.validation_fraction, groups, apart, weight)
             part = None if weight is None else weight[apart]
             held_out[VALIDATION] = (columns.take(apart), target[apart], part)
             columns, target = columns.take(~apart), target[~apart]
             weight = None if weight is None else weight[~apart]
         for i, (table, labels, rows) in enumerate(eval_items):
-            held_out[f"eval_{i}"] = (table, self._encode_eval(labels), rows)
+            with _naming(f"eval_{i}"):
+                held_out[f"eval_{i}"] = (table, self._encode_eval(labels), rows)
         n_classes, n_threads = self._n_classes(), self._threads()
         dataset = Dataset.from_data(
             columns,
@@ -179,18 +211,18 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
             seed=seed,
             n_threads=n_threads,
         )
-        evaluation = {
-            name: Dataset.from_data(
-                table,
-                labels,
-                weight=rows,
-                n_classes=n_classes,
-                mapper=dataset.mapper,
-                schema=dataset.schema,
-                n_threads=n_threads,
-            )
-            for name, (table, labels, rows) in held_out.items()
-        }
+        evaluation = {}
+        for name, (table, labels, rows) in held_out.items():
+            with _naming(name):
+                evaluation[name] = Dataset.from_data(
+                    table,
+                    labels,
+                    weight=rows,
+                    n_classes=n_classes,
+                    mapper=dataset.mapper,
+                    schema=dataset.schema,
+                    n_threads=n_threads,
+                )
         return dataset, evaluation
 
     def _config(
@@ -218,13 +250,13 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
                 narrowing=float(self.narrowing),
             ),
             colsample=float(self.colsample),
-            leaf_values=self.leaf_values,
-            order=self.order,
+            leaf_values=str(self.leaf_values),
+            order=int(self.order),
             monotone=_monotone(self.monotone_constraints, dataset),
             metrics=metrics,
             seed=seed,
             n_threads=self._threads(),
-            device=self.device,
+            device=str(self.device),
         )
 
     def _look(self, sampler: Sampler, n_rows: int) -> int:
@@ -347,10 +379,14 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         if kind != cls.__name__:
             raise ModelFormatError(f"{path} holds {kind or 'a bare model'}, not {cls.__name__}")
         names = cls._get_param_names()
-        stored = model.metadata["parameters"]
-        estimator = cls(**{name: revive(v) for name, v in stored.items() if name in names})
+        try:
+            stored = model.metadata["parameters"]
+            estimator = cls(**{name: revive(v) for name, v in stored.items() if name in names})
+            estimator._restore_labels(model.metadata)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            text = f"{os.fspath(path)}: what it says of the estimator is damaged: {error!r}"
+            raise ModelFormatError(text) from error
         estimator.model_ = model
-        estimator._restore_labels(model.metadata)
         estimator._expose()
         return estimator
 
@@ -486,16 +522,18 @@ class MVSClassifier(ClassifierMixin, _MVSEstimator):  # type: ignore[misc]
         if self.class_weight is None:
             return weight
         codes, by_class = target.astype(int), np.ones(len(self.classes_))
-        present = np.unique(codes)  # a model may be continued without some
-        by_class[present] = compute_class_weight(
-            self.class_weight, classes=self.classes_[present], y=self.classes_[codes]
-        )
-        for label, factor in zip(self.classes_.tolist(), by_class.tolist(), strict=True):
-            if not (math.isfinite(factor) and factor >= 0.0):
-                allowed = f"finite and not negative for class {label!r}"
-                raise ParameterError("class_weight", factor, allowed)
-        factors = by_class[codes]
-        return factors if weight is None else factors * weight
+        if isinstance(self.class_weight, Mapping):
+            by_class[:] = _weights_of(self.classes_.tolist(), self.class_weight)
+        else:
+            present = np.unique(codes)  # a model may be continued without some
+            by_class[present] = compute_class_weight(
+                "balanced", classes=self.classes_[present], y=self.classes_[codes]
+            )
+        weights = by_class[codes] if weight is None else by_class[codes] * weight
+        if not weights.any():
+            allowed = "such that it leaves a row to train on with a weight greater than zero"
+            raise ParameterError("class_weight", self.class_weight, allowed)
+        return weights
 
     def _labels(self) -> dict[str, Any]:
         return {"classes": self.classes_.tolist(), "classes_dtype": self.classes_.dtype.str}
@@ -675,13 +713,28 @@ def _is_auto(value: Any) -> bool:
 def _vector(y: Any) -> NDArray[Any]:
     if y is None:
         raise DataError("training requires y to be passed, but the target y is None")
-    vector: NDArray[Any] = column_or_1d(np.asarray(y), warn=True)
+    if isinstance(y, np.ma.MaskedArray) and y.mask.any():
+        row = int(np.ma.getmaskarray(y).argmax())
+        raise DataError(f"Input y contains a masked value, first in row {row}: leave such rows out")
+    array = np.asarray(y)
+    if array.dtype.kind == "c":
+        raise DataError(f"Complex data not supported, got y of dtype {array.dtype}")
+    if array.dtype.kind == "U" and isinstance(y, (list, tuple)):
+        # numbers among text, and missing labels, have become text: look at the objects
+        objects = np.array(y, dtype=object)
+        array = array if all(isinstance(label, str) for label in objects.flat) else objects
+    vector: NDArray[Any] = column_or_1d(array, warn=True)
+    if not len(vector):
+        raise DataError("y is empty: it must hold one value for each row of X")
     return vector
 
 
 def _numbers(y: NDArray[Any]) -> NDArray[np.float64]:
-    if y.dtype.kind == "c":
-        raise DataError(f"Complex data not supported, got y of dtype {y.dtype}")
+    if y.dtype.kind in "mM":
+        raise DataError(
+            f"y must hold numbers, not {y.dtype}: make it the time since a day of your choice, "
+            "in a unit of your choice"
+        )
     try:
         return y.astype(np.float64)
     except (TypeError, ValueError) as error:
@@ -716,14 +769,52 @@ def _is_missing(label: Any) -> bool:
         return True
 
 
-def _check_parts(fraction: float, groups: NDArray[np.float64], apart: NDArray[np.bool_]) -> None:
-    """Rows must be left to train on, of every class, and to validate on."""
+def _weights_of(labels: list[Any], by_label: Mapping[Any, Any]) -> list[float]:
+    """A weight for each class; 1 for one that the mapping leaves out."""
+    unknown = [key for key in by_label if key not in labels]
+    if unknown and not all(label in by_label for label in labels):
+        allowed = f"keyed by classes, which are {labels}"
+        raise ParameterError("class_weight", unknown[0], allowed)
+    weights = [by_label.get(label, 1.0) for label in labels]
+    for label, weight in zip(labels, weights, strict=True):
+        if not isinstance(weight, (int, float, np.number)) or not 0.0 <= weight < math.inf:
+            allowed = f"a number, finite and not negative, for class {label!r}"
+            raise ParameterError("class_weight", weight, allowed)
+    return weights
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Say in errors which evaluation set they are about."""
+    own = name == VALIDATION
+    where = "rows set aside" if own else f"eval_set[{name.removeprefix('eval_')}]"
+    try:
+        yield
+    except DataError as error:
+        raise type(error)(f"{where}: {error}") from error
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{where}: {error}") from error
+
+
+def _check_parts(
+    fraction: float,
+    groups: NDArray[np.float64],
+    apart: NDArray[np.bool_],
+    weight: NDArray[np.float64] | None,
+) -> None:
+    """Rows must be left to train on, of every class, and to validate on; and weigh something."""
     if not apart.any():
         allowed = f"large enough that one of the {len(apart)} rows is set aside"
         raise ParameterError("validation_fraction", fraction, allowed)
     if len(np.unique(groups[~apart])) < len(np.unique(groups)):
         allowed = f"small enough that rows to train on are left of all {len(apart)}, of every class"
         raise ParameterError("validation_fraction", fraction, allowed)
+    for rows, verb in ((apart, "sets aside"), (~apart, "leaves to train on")):
+        if weight is not None and not weight[rows].any():
+            raise DataError(
+                f"sample_weight must not be zero for every row that validation_fraction={fraction} "
+                f"{verb}: change it or random_state, or leave out rows of weight zero"
+            )
 
 
 def _fingerprint(dataset: Dataset) -> str:
@@ -760,7 +851,8 @@ def _eval_items(eval_set: Any) -> list[tuple[Any, Any, Any]]:
         raise ParameterError(
             "eval_set", type(eval_set), "a list of (X, y) or (X, y, sample_weight)"
         )
-    pairs = [eval_set] if isinstance(eval_set, tuple) else eval_set
+    one = isinstance(eval_set, tuple) and not all(map(_looks_like_a_set, eval_set))
+    pairs = [eval_set] if one else eval_set
     for pair in pairs:
         if not isinstance(pair, tuple) or len(pair) not in (2, 3):
             raise ParameterError(
@@ -769,12 +861,18 @@ def _eval_items(eval_set: Any) -> list[tuple[Any, Any, Any]]:
     return [(pair[0], pair[1], pair[2] if len(pair) == 3 else None) for pair in pairs]
 
 
+def _looks_like_a_set(item: Any) -> bool:
+    """Whether it is a tuple of X and y, and no X or y that is a tuple."""
+    parts = item[:2] if isinstance(item, tuple) and len(item) in (2, 3) else ("",)
+    return all(hasattr(part, "__len__") and not isinstance(part, str) for part in parts)
+
+
 def _starting_point(init_model: Any, resume: str | PathLike[str] | None) -> Model | None:
     """The model to go on from."""
     if init_model is not None and resume is not None:
         raise ParameterError("resume", resume, "left out where init_model is given")
     if resume is not None:
-        return Model.load(resume) if os.path.exists(resume) else None
+        return Model.load(resume) if check_path(resume, "resume").exists() else None
     if isinstance(init_model, _MVSEstimator):
         check_is_fitted(init_model, "model_")
         return init_model.model_
@@ -801,6 +899,10 @@ def _monotone(constraints: Any, dataset: Dataset) -> dict[int, int]:
     for sign in by_column.values():
         if sign not in (-1, 0, 1):
             raise ParameterError("monotone_constraints", sign, "made of -1, 0 and 1")
+    for column, sign in by_column.items():
+        if sign and dataset.schema.features[column].is_categorical:
+            allowed = "on numeric features only"
+            raise ParameterError("monotone_constraints", {names[column]: sign}, allowed)
     source = dataset.mapper.source
     return {f: int(by_column[int(c)]) for f, c in enumerate(source) if by_column.get(int(c))}
 

@@ -11,12 +11,25 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from mvsboost.errors import ModelFormatError
+from mvsboost.errors import ModelFormatError, ParameterError
+
+
+def check_path(path: Any, parameter: str = "path") -> Path:
+    """The path of a file that can be written, as far as its folder can tell before."""
+    if not isinstance(path, (str, PathLike)) or path == "":
+        raise ParameterError(parameter, path, "the path of a file, as text or a pathlib.Path")
+    target = Path(path)
+    if target.is_dir():
+        raise ParameterError(parameter, path, "the path of a file, not of a folder: add a name")
+    if not target.parent.is_dir():
+        allowed = f"in a folder that exists: make {os.fspath(target.parent)!r} first"
+        raise ParameterError(parameter, path, allowed)
+    return target
 
 
 def write_json(path: str | PathLike[str], content: Any) -> None:
     """Write JSON to a neighbouring file, then move it into place in one step."""
-    target = Path(path)
+    target = check_path(path)
     data = json.dumps(content, separators=(",", ":"), allow_nan=False).encode()
     if target.suffix == ".gz":
         # no time stamp: equal content makes equal files

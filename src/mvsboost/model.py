@@ -42,7 +42,8 @@ class Model:
     mapper : BinMapper
     schema : Schema
     history : dict
-        ``history[set][metric]`` lists a metric's value after each iteration.
+        ``history[set][metric]`` lists a metric's value after each iteration; of a model that
+        continued another, after each of its own.
     best_iteration : int or None
         Number of iterations predictions use; None for all.
     metadata : dict

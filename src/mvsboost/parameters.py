@@ -90,7 +90,11 @@ def _or_none(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 def _one_of(*values: Any) -> Callable[[Any], bool]:
-    return lambda value: any(value is v or (type(value) is type(v) and value == v) for v in values)
+    def check(value: Any) -> bool:
+        value = value.item() if isinstance(value, np.generic) else value
+        return any(type(value) is type(v) and value == v for v in values)
+
+    return check
 
 
 PARAMETERS: tuple[Parameter, ...] = (
@@ -377,14 +381,17 @@ def _plain(value: Any) -> Any:
         pairs = [[_plain(k), _plain(v)] for k, v in value.items()]
         return _UNWRITABLE if any(_UNWRITABLE in pair for pair in pairs) else {"pairs": pairs}
     if type(value).__name__ in _sampler_kinds():
-        return {"sampler": type(value).__name__, "parameters": value.get_params()}
+        parameters = {name: _plain(item) for name, item in value.get_params().items()}
+        if _UNWRITABLE not in parameters.values():
+            return {"sampler": type(value).__name__, "parameters": parameters}
     return _UNWRITABLE
 
 
 def revive(value: Any) -> Any:
     """The inverse of the step a value takes in `plain_parameters`."""
     if isinstance(value, dict) and "sampler" in value:
-        return _sampler_kinds()[value["sampler"]](**value["parameters"])
+        parameters = {name: revive(item) for name, item in value["parameters"].items()}
+        return _sampler_kinds()[value["sampler"]](**parameters)
     if isinstance(value, dict):
         return {revive(key): revive(item) for key, item in value["pairs"]}
     return value

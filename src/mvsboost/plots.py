@@ -153,14 +153,15 @@ def plot_history(estimator: Any) -> Figure:
         )
     metrics = list(dict.fromkeys(name for by_metric in history.values() for name in by_metric))
     figure = _new_figure(6.0 * len(metrics), 4.0)
-    best = getattr(estimator, "best_iteration_", None)
+    best, last = getattr(estimator, "best_iteration_", None), estimator.model_.n_iterations
     for axes, metric in zip(
         figure.subplots(1, len(metrics), squeeze=False)[0], metrics, strict=True
     ):
         for i, (data, by_metric) in enumerate(history.items()):
             values = by_metric.get(metric, [])
             style = {**_style(i), "marker": ""}
-            axes.plot(range(1, len(values) + 1), values, label=data, **style)
+            iterations = range(last - len(values) + 1, last + 1)  # a continued model had others
+            axes.plot(iterations, values, label=data, **style)
         if best is not None:
             axes.axvline(best, color="0.35", linestyle=":", label=f"best: {best}")
         _label(axes, "iteration", metric)

@@ -205,7 +205,7 @@ DRAWS: dict[str, Callable[[float], Any]] = {
 
 VERBS: dict[str, Callable[[Backend, Any, Any], Any]] = {
     "target_range": lambda b, t, o: b.target_range(),
-    "target_sums": lambda b, t, o: b.target_sums(2.0**30),
+    "target_sums": lambda b, t, o: b.target_sums(np.array([2.0**30, 2.0**20])),
     "compute_gradients": lambda b, t, o: (b.compute_gradients(2), b.gradients()),
     "compute_gradients first order": lambda b, t, o: (b.compute_gradients(1), b.gradients()),
     "gradient_sums": lambda b, t, o: b.gradient_sums(2.0 ** np.array([30, 28, 20, 25])),

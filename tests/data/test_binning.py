@@ -97,6 +97,24 @@ def test_a_frequent_value_at_the_end() -> None:
     assert find_edges(values, 10)[-1] > 999
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_frequent_value_leaves_bins_to_those_on_either_side(sign: float) -> None:
+    capped = sign * np.concatenate([np.linspace(0.0, 1.0, 1_000), np.full(99_000, 2.0)])
+    assert len(find_edges(capped)) == 254
+    normal = np.random.default_rng(0).normal(size=10_000)
+    edges = find_edges(sign * np.concatenate([normal, np.zeros(90_000)]))
+    assert min((edges < 0).sum(), (edges > 0).sum()) > 120
+
+
+def test_frequent_values_have_bins_of_their_own() -> None:
+    values = np.concatenate([np.arange(0.5, 2_000.0), np.repeat([700.0, 701.0, 1e6], 30_000)])
+    mapper, read = fit(values[:, None], max_bins=25)
+    counts = np.bincount(mapper.transform(read)[:, 0])
+    assert (counts == 30_000).sum() == 3
+    assert len(counts) <= 25
+    assert counts[counts < 30_000].max() < 150
+
+
 def test_every_row_counts_in_quantiles() -> None:
     values = np.repeat(np.arange(10.0), [1, 1, 1, 1, 1, 1, 1, 1, 1, 91])
     assert find_edges(values, 2).tolist() == [8.5]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
+from enum import Enum
 
 import numpy as np
 import pandas as pd
@@ -121,6 +122,67 @@ def test_a_masked_array_has_missing_values() -> None:
     np.testing.assert_array_equal(ingest(masked).columns[1].values, [np.nan, 4])
 
 
+def test_masked_columns_have_missing_values() -> None:
+    mask, dates = [False, True], np.array(["1970-01-01", "1970-01-02"], "M8[ns]")
+    table = {
+        "number": np.ma.array([1, -999], mask=mask),
+        "text": np.ma.array(["a", "b"], mask=mask),
+        "date": np.ma.array(dates, mask=mask),
+    }
+    number, text, date = ingest(table).columns
+    assert np.array_equal(number.values, [1.0, np.nan], equal_nan=True)
+    assert (text.codes.tolist(), text.categories) == ([0, -1], ("a",))
+    assert np.array_equal(date.values, [0.0, np.nan], equal_nan=True)
+    matrix = np.ma.array([["a"], ["b"]], mask=[[False], [True]])
+    assert ingest(matrix).columns[0].codes.tolist() == [0, -1]
+
+
+def test_dates_may_be_objects() -> None:
+    east = timezone(timedelta(hours=1))
+    table = {
+        "day": [date(1970, 1, 2), None, date(1970, 1, 1)],
+        "moment": [datetime(1970, 1, 1, 1, tzinfo=east), pd.NaT, pd.Timestamp("1970-01-01 00:01")],
+        "span": [timedelta(seconds=1), None, np.timedelta64(2, "s")],
+        "time": [time(0, 1, 0, 5), None, time(0)],
+    }
+    day, moment, span, of_day = (column.values for column in ingest(table).columns)
+    assert np.array_equal(day, [86_400e6, np.nan, 0.0], equal_nan=True)
+    assert np.array_equal(moment, [0.0, np.nan, 60e6], equal_nan=True)
+    assert np.array_equal(span, [1e6, np.nan, 2e6], equal_nan=True)
+    assert np.array_equal(of_day, [60_000_005.0, np.nan, 0.0], equal_nan=True)
+    part = {name: table[name] for name in ("day", "time")}
+    for frame in (pd.DataFrame(part), pl.DataFrame(part)):
+        for column, expected in zip(ingest(frame).columns, (day, of_day), strict=True):
+            assert np.array_equal(column.values, expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("other", [3, "x", timedelta(1)])
+def test_dates_are_not_mixed_with_others(other: object) -> None:
+    with pytest.raises(DataError, match=r"'day'.* all must be dates, got a date in row 0"):
+        ingest({"day": [date(1970, 1, 2), other]})
+
+
+def test_categories_of_other_objects_go_by_their_text() -> None:
+    ranges = pd.cut([1.0, 2.0, 3.0, np.nan], [0, 1, 5])
+    for frame, codes in ((ranges, [0, 1, 1, -1]), (ranges[:3], [0, 1, 1])):
+        (column,) = ingest(pd.DataFrame({"range": frame})).columns
+        assert (column.codes.tolist(), column.categories) == (codes, ("(0, 1]", "(1, 5]"))
+
+
+def test_members_of_an_enumeration_are_their_text() -> None:
+    class Colour(str, Enum):  # noqa: UP042 - a StrEnum's text is its value
+        RED = "red"
+        BLUE = "blue"
+
+    (column,) = ingest({"colour": [Colour.RED, Colour.BLUE, "red", None]}).columns
+    assert (column.codes.tolist(), column.categories) == ([1, 0, 1, -1], ("blue", "red"))
+
+
+def test_a_record_batch_has_names() -> None:
+    batch = pa.RecordBatch.from_pydict({"a": [1.0, 2.0], "b": ["x", "y"]})
+    assert ingest(batch).names == ("a", "b")
+
+
 def test_times_are_microseconds_from_every_source() -> None:
     moments = [datetime(1970, 1, 1, 0, 0, 1), None]
     spans = [timedelta(milliseconds=2), None]
@@ -132,7 +194,7 @@ def test_times_are_microseconds_from_every_source() -> None:
         "day": np.array(days, "datetime64[D]"),
     }
     expected = [[1e6, np.nan], [2e3, np.nan], [86400e6, np.nan]]
-    for table in (pl.DataFrame(raw), pa.table(raw), numpy, pd.DataFrame(numpy)):
+    for table in (raw, pl.DataFrame(raw), pa.table(raw), numpy, pd.DataFrame(numpy)):
         read = ingest(table)
         np.testing.assert_array_equal([c.values for c in read.columns], expected)
 
@@ -232,8 +294,8 @@ def test_odd_objects_name_column_type_and_row() -> None:
 
 @pytest.mark.parametrize(
     "X",
-    [{"a": [b"x"]}, {"a": np.array([b"x"])}, pl.DataFrame({"a": [[1, 2]]}), {"a": [date.today()]}],
-    ids=["bytes", "byte array", "lists", "dates"],
+    [{"a": [b"x"]}, {"a": np.array([b"x"])}, pl.DataFrame({"a": [[1, 2]]}), {"a": [range(3)]}],
+    ids=["bytes", "byte array", "lists", "ranges"],
 )
 def test_other_odd_values(X: object) -> None:
     with pytest.raises(ColumnTypeError, match="'a'"):

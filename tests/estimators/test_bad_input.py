@@ -8,6 +8,7 @@ import pytest
 from mvsboost import GOSS, MVS, SGB, MVSClassifier, MVSRegressor
 from mvsboost.callbacks import EarlyStopping, TimeLimit
 from mvsboost.errors import DataError, MVSBoostError, ObjectiveError, ParameterError
+from mvsboost.random import rows_set_aside
 
 X = np.arange(40.0).reshape(20, 2)
 Y = np.arange(20) % 2
@@ -51,6 +52,9 @@ def classifier(**parameters):
         ("class_weight", "heavy"),
         ("class_weight", np.array([1.0, 2.0])),
         ("class_weight", {0: 1.0, 1: -1.0}),
+        ("class_weight", {0: "a", 1: 1}),
+        ("class_weight", {0: 1, 5: 3}),
+        ("class_weight", {0: 0.0, 1: 0.0}),
         ("callbacks", ["not a callback"]),
         ("callbacks", TimeLimit(1.0)),
         ("categorical_features", 3),
@@ -97,6 +101,11 @@ def test_no_limit_at_all():
         (np.array(["a", np.nan] * 10, object), "missing label: row 1 holds nan"),
         (np.array(["a", 1] * 10, object), "one type: row 0 holds 'a' and row 1 holds 1"),
         (np.arange(20).astype("datetime64[D]"), "numbers, text or booleans"),
+        (["yes", "no", float("nan"), "no"] * 5, "missing label: row 2 holds nan"),
+        (("yes", 1) * 10, "one type: row 0 holds 'yes' and row 1 holds 1"),
+        (np.ma.array(Y, mask=np.arange(20) == 7), "y contains a masked value, first in row 7"),
+        ([], "y is empty"),
+        (Y + 1j, "Complex data not supported, got y of dtype complex128$"),
     ],
 )
 def test_class_targets(target, message):
@@ -109,7 +118,11 @@ def test_class_targets(target, message):
     [
         (np.where(np.arange(20) == 7, np.nan, 1.0 * Y), "finite.*row 7"),
         (np.where(np.arange(20) == 7, np.inf, 1.0 * Y), "finite.*row 7"),
-        (Y + 1j, "Complex data not supported"),
+        (Y + 1j, "Complex data not supported, got y of dtype complex128$"),
+        (np.ma.array(Y, mask=np.arange(20) == 7), "y contains a masked value, first in row 7"),
+        (np.arange(20).astype("datetime64[D]"), "y must hold numbers, not datetime64"),
+        (np.arange(20).astype("timedelta64[s]"), "y must hold numbers, not timedelta64"),
+        ([], "y is empty"),
         (np.array(["a"] * 20), "numbers"),
         (Y[:5], "20.*5|5.*20"),
     ],
@@ -135,6 +148,28 @@ def test_number_targets(target, message):
 def test_weights(weight, message, parameters):
     with pytest.raises(DataError, match=message):
         classifier(**parameters).fit(X, Y, sample_weight=weight)
+
+
+def test_labels_in_a_list_are_what_they_are_in_an_array():
+    labels = np.array(["no", "yes"])[Y]
+    for same in (labels.tolist(), tuple(labels.tolist())):
+        assert classifier().fit(X, same).classes_.dtype == labels.dtype
+    assert classifier().fit(X, np.ma.array(Y)).classes_.tolist() == [0, 1]
+
+
+def test_weights_that_others_made_zero():
+    with pytest.raises(ParameterError, match="class_weight must be such that it leaves a row"):
+        classifier(class_weight={0: 0.0}).fit(X, Y, sample_weight=Y == 0)
+    halves = MVSRegressor(n_jobs=1, n_estimators=1, validation_fraction=0.5)
+    apart = rows_set_aside(np.zeros(20), 0.5, 0)
+    for rows, verb in ((apart, "sets aside"), (~apart, "leaves to train on")):
+        with pytest.raises(DataError, match=rf"sample_weight .* validation_fraction=0\.5 {verb}"):
+            halves.fit(X, Y, sample_weight=~rows)
+
+
+def test_class_weights_may_name_a_class_that_these_rows_lack():
+    weighted = classifier(class_weight={0: 1.0, 1: 2.0, 5: 3.0}).fit(X, Y)
+    assert weighted.classes_.tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("fraction", [0.01, 0.99])
@@ -181,11 +216,17 @@ def test_columns_of_the_same_name():
         (np.full((20, 1), np.inf), "inf"),
         ({"a": [object()] * 20}, "'a'"),
         (np.arange(20.0), "2"),
+        ([[1.0, 2.0], [3.0]] * 10, "Rows of X differ in length"),
     ],
 )
 def test_tables(table, message):
     with pytest.raises((ValueError, TypeError), match=message):
         classifier().fit(table, Y)
+
+
+def test_rows_of_several_lengths_at_prediction():
+    with pytest.raises(DataError, match="Rows of X differ in length"):
+        classifier().fit(X, Y).predict([[1.0, 2.0], [3.0]])
 
 
 def test_wrong_columns_at_prediction():
@@ -257,6 +298,44 @@ def test_monotone_constraint_on_categories():
         classifier(monotone_constraints={"kind": 1}).fit(table, Y)
 
 
+def test_monotone_constraint_on_more_categories_than_bins():
+    table = {"kind": np.array([f"k{i}" for i in range(300)], object), "x": np.arange(300.0)}
+    with pytest.raises(ParameterError, match=r"\{'kind': 1\}"):
+        classifier(monotone_constraints={"kind": 1}).fit(table, np.arange(300) % 2)
+    free = classifier(monotone_constraints={"kind": 0, "x": 1})
+    assert free.fit(table, np.arange(300) % 2).n_iter_ >= 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ((X, Y + 4), "class 4, which is not"),
+        ((X, Y[:-1]), "20.*19|19.*20"),
+        ((X, None), "y is None|requires y"),
+        ((X[:, :1], Y), "2 features"),
+        (({"f0": [object()] * 20}, Y), "'f0'"),
+        ((X, Y, np.zeros(20)), "zero for every row"),
+        ((X, np.ones((20, 2))), "shape"),
+    ],
+)
+def test_errors_say_which_evaluation_set(wrong, message):
+    with pytest.raises(DataError, match=rf"^eval_set\[1\]: .*({message})"):
+        classifier().fit(X, Y, eval_set=[(X, Y), wrong])
+
+
+def test_values_outside_an_objective_say_which_evaluation_set():
+    counts = MVSRegressor(objective="poisson", n_estimators=1, n_jobs=1)
+    with pytest.raises(DataError, match=r"^eval_set\[1\]: .*must not be negative"):
+        counts.fit(X, Y, eval_set=[(X, Y), (X, -1.0 * Y)])
+
+
+def test_evaluation_sets_may_stand_in_tuples():
+    part = (X[:10], Y[:10])
+    lines = (tuple(map(tuple, X[:2].tolist())), (0, 1))  # two rows of two columns: one set
+    for given, names in (((part, part), 2), (part, 1), ((part,), 1), (lines, 1)):
+        assert len(classifier().fit(X, Y, eval_set=given).evals_result_) == names
+
+
 def test_evaluation_sets():
     with pytest.raises(DataError, match="class 4, which is not"):
         classifier().fit(X, Y, eval_set=[(X, Y + 4)])
@@ -276,9 +355,28 @@ def test_going_on_from_two_places(tmp_path):
         classifier().fit(X, Y, init_model=fitted, resume=tmp_path / "x.json")
 
 
+def test_a_checkpoint_that_cannot_be_written(tmp_path):
+    for path in ("", True, tmp_path, tmp_path / "no" / "run.json"):
+        with pytest.raises(ParameterError, match=r"^resume must be "):
+            classifier().fit(X, Y, resume=path)
+
+
 def test_an_error_leaves_the_fitted_model_as_it_was():
     clf = classifier().fit(X, Y)
     before = clf.predict_proba(X)
     with pytest.raises(MVSBoostError):
         clf.fit(X, Y, sample_weight=-np.ones(20))
     np.testing.assert_array_equal(clf.predict_proba(X), before)
+
+
+def test_an_error_takes_back_labels_and_columns():
+    clf = classifier().fit(X, Y.astype(str))
+    before = clf.predict(X)
+    with pytest.raises(DataError):
+        clf.fit(np.ones((20, 3)), Y + 5, sample_weight=[1])
+    assert clf.n_features_in_ == 2
+    np.testing.assert_array_equal(clf.predict(X), before)
+    fresh = classifier()
+    with pytest.raises(DataError):
+        fresh.fit(X, Y, sample_weight=[1])
+    assert set(vars(fresh)) == set(fresh.get_params())

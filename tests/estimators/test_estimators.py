@@ -12,7 +12,8 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from mvsboost import GOSS, MVS, SGB, Metric, Model, MVSClassifier, MVSRegressor
 from mvsboost.callbacks import Callback, TimeLimit
-from mvsboost.errors import DataError, ParameterError, SchemaError
+from mvsboost.errors import DataError, ModelFormatError, ParameterError, SchemaError
+from mvsboost.parameters import plain_parameters
 
 # whole fits: without compiled kernels minutes in all, and every line is reached with them
 pytestmark = pytest.mark.large
@@ -214,6 +215,17 @@ class TestGoingOn:
         more = small(n_estimators=3).fit(X, y, init_model=part)
         assert more.model_.to_dict()["iterations"] == whole.model_.to_dict()["iterations"]
         assert part.n_iter_ == 5
+
+    def test_early_stopping_on_other_data_starts_anew(self, diabetes):
+        X, y = diabetes
+        first = small_regressor(n_estimators=20).fit(X, y, eval_set=[(X, y)])
+        noisy = y + np.random.default_rng(0).normal(scale=300.0, size=len(y))
+        early = small_regressor(n_estimators=4, early_stopping_rounds=2, learning_rate=1e-3)
+        more = early.fit(X, y, eval_set=[(X, noisy)], init_model=first)
+        lengths = {len(values) for values in more.evals_result_["eval_0"].values()}
+        assert lengths == {more.model_.n_iterations - 20}
+        assert more.best_iteration_ > 20
+        assert len(next(iter(first.evals_result_["eval_0"].values()))) == 20
 
     def test_init_model_from_a_file_or_a_model(self, cancer, tmp_path):
         X, y = cancer
@@ -423,6 +435,28 @@ class TestFiles:
         for name in ("objective", "quantile", "monotone_constraints", "categorical_features", "l2"):
             assert getattr(again, name) == getattr(model, name)
         assert again.fit(X, y).model_.to_dict() == model.model_.to_dict()
+
+    def test_numbers_of_numpy_are_written_as_plain_ones(self, diabetes, tmp_path):
+        X, y = diabetes
+        given = {"order": np.int64(2), "leaf_values": np.str_("all"), "device": np.str_("cpu")}
+        sampler = MVS(rate=np.float32(0.5))
+        model = small_regressor(sampler=sampler, **given).fit(X, y, resume=tmp_path / "m.json")
+        again = MVSRegressor.load(tmp_path / "m.json")
+        assert again.sampler.get_params() == MVS(rate=0.5).get_params()
+        assert type(again.sampler.rate) is float
+        plain = small_regressor(sampler=MVS(rate=0.5)).fit(X, y)
+        assert model.model_.to_dict() == plain.model_.to_dict()
+
+    def test_a_sampler_that_cannot_be_written_is_left_out(self):
+        assert plain_parameters({"sampler": MVS(lam=float("inf"))}) == {}
+
+    @pytest.mark.parametrize("part", ["parameters", "classes", "classes_dtype"])
+    def test_a_file_that_lacks_the_estimator(self, cancer, tmp_path, part):
+        model = small(n_estimators=1).fit(*cancer).model_
+        del model.metadata[part]
+        model.save(tmp_path / "m.json")
+        with pytest.raises(ModelFormatError, match=rf"m\.json: .*'{part}'"):
+            MVSClassifier.load(tmp_path / "m.json")
 
     def test_wrong_class_of_file(self, diabetes, tmp_path):
         small_regressor().fit(*diabetes).save(tmp_path / "m.json")

@@ -104,7 +104,8 @@ def test_quality_takes_the_setting_that_is_best_on_folds(filled):
     assert _row(quality, "MVS")[1] == "+0.00 ± 0.01%"
     assert _row(quality, "MVS, second look")[1] == "-5.00 ± 0.01%"
     assert _row(quality, "MVS, all of these tuned")[1] == "-5.00 ± 0.01%"
-    assert _row(quality, "SGB, paper") == ["+0.81%", "", "+0.81%"]
+    assert _row(quality, "SGB, paper") == ["+0.81%", "-0.22%", "+0.81%"]
+    assert _row(quality, "MVS, paper") == ["-0.24%", "-0.74%", "-0.24%"]
     assert _row(chosen, "SGB") == ["rate 0.3"]
     assert _row(chosen, "MVS, second look") == ["rate 0.3, λ leaf, K 4"]
 
@@ -350,7 +351,7 @@ def test_theory_and_ablation(filled):
     variants, levels = _tables("ablation", filled("ablation"))
     assert _row(variants, "base") == ["+5.00%"]
     assert _row(variants, "second look 8") == ["-0.25% (1 of 1)"]
-    assert _row(variants, "as xgboost") == ["+10.00% (0 of 1)"]
+    assert _row(variants, "score and λ of xgboost") == ["+10.00% (0 of 1)"]
     assert _row(levels, "a draw for each level") == ["+10.00% (1 of 1)"]
 
 

@@ -66,8 +66,8 @@ class CompositeBackend:
         parts = self._each(lambda child: child.target_range())
         return max(weight for weight, _ in parts), max(target for _, target in parts)
 
-    def target_sums(self, scale: float) -> NDArray[np.int64]:
-        return _add(self._each(lambda child: child.target_sums(scale)))
+    def target_sums(self, scales: NDArray[np.float64]) -> NDArray[np.int64]:
+        return _add(self._each(lambda child: child.target_sums(scales)))
 
     def compute_gradients(self, order: int) -> GradientRange:
         return reduce(GradientRange.merge, self._each(lambda child: child.compute_gradients(order)))

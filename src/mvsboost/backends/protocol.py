@@ -620,7 +620,7 @@ class Backend(Protocol):
     def target_range(self) -> tuple[float, float]:
         """Largest ω and largest ω |y|."""
 
-    def target_sums(self, scale: float) -> NDArray[np.int64]:
+    def target_sums(self, scales: NDArray[np.float64]) -> NDArray[np.int64]:
         """Σ ω and Σ ω y for each output (softmax: y == k), fixed-point: (n_outputs, 2)."""
 
     def compute_gradients(self, order: int) -> GradientRange:

@@ -67,12 +67,12 @@ class ReferenceBackend:
         weighted = np.abs(self._row_weight * self.rows.target)
         return float(self._row_weight.max(initial=0.0)), float(weighted.max(initial=0.0))
 
-    def target_sums(self, scale: float) -> NDArray[np.int64]:
+    def target_sums(self, scales: NDArray[np.float64]) -> NDArray[np.int64]:
         sums = np.zeros((self.n_outputs, 2), np.int64)
         for k in range(self.n_outputs):
             target = self.rows.target if self.n_outputs == 1 else self.rows.target == k
-            sums[k, 0] = fixed(self._row_weight, scale).sum()
-            sums[k, 1] = fixed(self._row_weight * target, scale).sum()
+            sums[k, 0] = fixed(self._row_weight, scales[0]).sum()
+            sums[k, 1] = fixed(self._row_weight * target, scales[1]).sum()
         return sums
 
     def compute_gradients(self, order: int) -> GradientRange:

@@ -30,6 +30,9 @@ __all__ = ["BinFeature", "BinMapper", "find_edges"]
 SAMPLE_ROWS = 200_000
 """Rows that edges are found from, at most."""
 
+_CROWDED = 4.0
+"""Times its share of rows that a bin may hold before frequent values are cut out first."""
+
 _BLOCK = 2048  # rows whose columns fit the second-level cache together
 
 
@@ -41,7 +44,8 @@ def find_edges(values: Floats, max_bins: int = MAX_BINS) -> NDArray[np.float64]:
 
     With at most `max_bins` distinct values each has a bin of its own. Otherwise bins hold
     about equally many rows: each closes at the distinct value that comes nearest to its
-    share of the rows that are left, so that one frequent value costs the others no bins.
+    share of the rows that are left, so that a frequent value costs those after it no bins.
+    Where it would cost those before it too many, frequent values have their bins first.
 
     Examples
     --------
@@ -55,16 +59,51 @@ def find_edges(values: Floats, max_bins: int = MAX_BINS) -> NDArray[np.float64]:
     distinct, counts = np.unique(present, return_counts=True)
     if len(distinct) <= max_bins:
         return _between(distinct[:-1], distinct[1:])
-    last = _closing_values(np.cumsum(counts).astype(np.float64), max_bins)
+    last = _closing_values(counts, max_bins)
     return _between(distinct[last], distinct[last + 1])
 
 
-def _closing_values(cumulative: NDArray[np.float64], max_bins: int) -> NDArray[np.int64]:
+def _closing_values(counts: NDArray[np.int64], max_bins: int) -> NDArray[np.int64]:
     """Positions of the distinct values that close a bin, the last bin's left out."""
+    rows = counts.astype(np.float64)
+    closing, (frequent, bins) = _equal_shares(rows, max_bins), _frequent_values(counts, max_bins)
+    rows[frequent] = 0.0
+    if _largest(rows, closing) <= _CROWDED * rows.sum() / bins:
+        return closing
+    alone = np.concatenate([frequent, frequent - 1])  # closed on both sides
+    closing = np.union1d(_equal_shares(rows, bins), alone)
+    return closing[(closing >= 0) & (closing < len(rows) - 1)]
+
+
+def _largest(rows: NDArray[np.float64], closing: NDArray[np.int64]) -> float:
+    """Rows of the largest bin."""
+    starts = np.concatenate([[0], closing + 1])
+    return float(np.add.reduceat(rows, starts).max())
+
+
+def _frequent_values(counts: NDArray[np.int64], max_bins: int) -> tuple[NDArray[np.int64], int]:
+    """Positions of values with more rows than a bin of the others, and how many bins these have.
+
+    One between others takes two bins from them, since it cuts one of theirs in two.
+    """
+    rows, bins, found = float(counts.sum()), max_bins, []
+    most = np.argpartition(-counts, max_bins)[:max_bins]
+    for j in most[np.lexsort((most, -counts[most]))].tolist():
+        cost = 1 if j in (0, len(counts) - 1) else 2
+        if bins - cost < 2 or counts[j] * bins <= rows:
+            break
+        found.append(j)
+        rows, bins = rows - float(counts[j]), bins - cost
+    return np.array(found, np.int64), bins
+
+
+def _equal_shares(rows: NDArray[np.float64], bins: int) -> NDArray[np.int64]:
+    """Positions that close bins of about equally many rows, the last bin's left out."""
+    cumulative = np.cumsum(rows)
     total = float(cumulative[-1])
     closing: list[int] = []
     previous, used = -1, 0.0
-    for bins_left in range(max_bins, 1, -1):
+    for bins_left in range(bins, 1, -1):
         goal = used + (total - used) / bins_left
         j = int(np.searchsorted(cumulative, goal))
         if j - 1 > previous and goal - cumulative[j - 1] < cumulative[j] - goal:

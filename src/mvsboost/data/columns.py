@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from numbers import Real
 from typing import Any, TypeAlias
@@ -26,6 +27,7 @@ __all__ = [
     "ColumnTypeError",
     "Columns",
     "NumericColumn",
+    "as_categories",
     "column_from_array",
     "column_from_objects",
     "to_categorical",
@@ -41,6 +43,9 @@ Category: TypeAlias = str | float
 Floats: TypeAlias = NDArray[np.float32] | NDArray[np.float64]
 
 _MISSING_TYPES = frozenset({"NoneType", "NAType", "NaTType"})
+_NUMBERS = (Real, Decimal, np.bool_)
+_MOMENTS = ((date, np.datetime64), (timedelta, np.timedelta64), (time,))
+"""Kinds of moments and spans, each of which a column may be of; a datetime is a date."""
 _COMPLEX = "Complex data not supported"
 
 
@@ -168,9 +173,10 @@ def _microseconds(values: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def column_from_objects(values: list[Any], name: str) -> Column:
-    """A column from Python objects: text or numbers, each with missing values among them.
+    """A column from Python objects: text, numbers, or dates, with missing values among them.
 
-    Missing are None, NaN, and the NA and NaT of pandas.
+    Missing are None, NaN, and the NA and NaT of pandas. Dates and times, durations, or times of
+    day become microseconds, as in `column_from_array`.
 
     Examples
     --------
@@ -182,9 +188,16 @@ def column_from_objects(values: list[Any], name: str) -> Column:
     types = set(map(type, values))
     text = {t for t in types if issubclass(t, str)}
     missing = {t for t in types if t.__name__ in _MISSING_TYPES}
-    numbers = {t for t in types if issubclass(t, (Real, Decimal, np.bool_))}
+    spans = {t for t in types if issubclass(t, np.timedelta64)}  # a number to NumPy
+    numbers = {t for t in types if issubclass(t, _NUMBERS)} - spans
     if other := types - text - missing - numbers:
+        if not text and not numbers:
+            for kind in _MOMENTS:
+                if all(issubclass(t, kind) for t in other):
+                    return NumericColumn(_microseconds_from_objects(values, missing))
         _reject(values, other, name)
+    if text - {str}:  # members of an enumeration have a text and a hash of their own
+        values = [str.__str__(v) if isinstance(v, str) else v for v in values]
     if not text:
         return NumericColumn(_floats_from_objects(values, missing, name))
     for row, value in enumerate(values):
@@ -201,7 +214,7 @@ def _reject(values: list[Any], types: set[type], name: str) -> None:
     if isinstance(value, (complex, np.complexfloating)):
         raise DataError(f"{_COMPLEX}: column {name!r}, row {row}")
     raise ColumnTypeError(
-        f"Column {name!r}: argument must be a string or a real number, "
+        f"Column {name!r}: argument must be a string or a real number, or all must be dates, "
         f"got a {type(value).__name__} in row {row}. Convert the column, or leave it out."
     )
 
@@ -214,8 +227,40 @@ def _floats_from_objects(values: list[Any], missing: set[type], name: str) -> ND
         raise DataError(f"Column {name!r} holds an integer too large for float64") from error
 
 
+def _microseconds_from_objects(values: list[Any], missing: set[type]) -> NDArray[np.float64]:
+    def plain(value: Any) -> Any:
+        if type(value) in missing:
+            return None
+        if isinstance(value, time):
+            since = timedelta(hours=value.hour, minutes=value.minute, seconds=value.second)
+            return since + timedelta(microseconds=value.microsecond)
+        if isinstance(value, datetime) and value.tzinfo is not None:
+            return value.astimezone(UTC).replace(tzinfo=None)
+        return value
+
+    moments = [plain(value) for value in values]
+    spans = any(isinstance(value, (timedelta, np.timedelta64)) for value in moments)
+    return _microseconds(np.array(moments, "timedelta64[us]" if spans else "datetime64[us]"))
+
+
+def as_categories(values: list[Any]) -> list[Any]:
+    """Text, numbers and missing values as they are, anything else by its text.
+
+    Examples
+    --------
+    >>> from datetime import date
+    >>> as_categories(["a", 1, None, date(2024, 2, 1)])
+    ['a', 1, None, '2024-02-01']
+    """
+
+    def is_plain(value: Any) -> bool:
+        return isinstance(value, (str, *_NUMBERS)) or type(value).__name__ in _MISSING_TYPES
+
+    return [value if is_plain(value) else str(value) for value in values]
+
+
 def _encode_text(values: list[Any]) -> CategoricalColumn:
-    categories = sorted(str(v) for v in set(values) if isinstance(v, str))
+    categories = sorted(v for v in set(values) if isinstance(v, str))
     code = {category: i for i, category in enumerate(categories)}
     codes = (code.get(v, MISSING) for v in values)
     return CategoricalColumn(np.fromiter(codes, np.int32, len(values)), tuple(categories))

@@ -14,6 +14,7 @@ from mvsboost.data.columns import (
     Column,
     Columns,
     NumericColumn,
+    as_categories,
     as_floats,
     column_from_array,
     column_from_objects,
@@ -21,7 +22,7 @@ from mvsboost.data.columns import (
 )
 from mvsboost.errors import DataError, ParameterError
 
-__all__ = ["CategoricalFeatures", "ingest"]
+__all__ = ["CategoricalFeatures", "as_table", "ingest"]
 
 CategoricalFeatures: TypeAlias = str | Sequence[str] | Sequence[int] | Sequence[bool] | None
 
@@ -124,14 +125,26 @@ def _read_array(X: NDArray[Any]) -> Columns:
             "array.reshape(1, -1) if it contains a single sample."
         )
     _check_shape(*X.shape)
-    if isinstance(X, np.ma.MaskedArray):
-        X = np.ma.filled(X.astype(np.float64), np.nan)
+    X = _unmasked(X)
     if X.dtype.kind in "fbiu":
         matrix = as_floats(np.asarray(X))
         _check_finite(matrix, [f"f{j}" for j in range(matrix.shape[1])])
         return Columns(tuple(NumericColumn(matrix[:, j]) for j in range(matrix.shape[1])), None)
     read = tuple(column_from_array(X[:, j], f"f{j}") for j in range(X.shape[1]))
     return _finite(Columns(read, None))
+
+
+def _unmasked(values: NDArray[Any]) -> NDArray[Any]:
+    """The same with missing values in place of those that are masked."""
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    if values.dtype.kind in "fbiu":
+        return np.ma.filled(values.astype(np.float64), np.nan)
+    if values.dtype.kind in "mM":
+        return np.ma.filled(values, values.dtype.type("NaT"))
+    objects = np.ma.getdata(values).astype(object)
+    objects[np.ma.getmaskarray(values)] = None
+    return objects
 
 
 def _finite(columns: Columns) -> Columns:
@@ -198,13 +211,14 @@ def _read_values(values: Any, name: str) -> Column:
         values = np.asarray(values)
     if values.ndim != 1:
         raise DataError(f"Column {name!r} must be one-dimensional, got shape {values.shape}")
-    return column_from_array(values, name)
+    return column_from_array(_unmasked(values), name)
 
 
 def _read_frame(X: Any) -> Columns:
     import narwhals as nw
     from narwhals.exceptions import DuplicateError
 
+    X = as_table(X)
     if hasattr(X, "collect") and not hasattr(X, "__array__"):
         raise DataError(f"X is a lazy table ({type(X).__name__}); call collect() on it first")
     try:
@@ -223,13 +237,21 @@ def _read_frame(X: Any) -> Columns:
     return _finite(Columns(read, names))
 
 
+def as_table(X: Any) -> Any:
+    """A record batch of Arrow as a table, which narwhals and scikit-learn know; others as is."""
+    arrow = sys.modules.get("pyarrow")
+    if arrow is None or not isinstance(X, arrow.RecordBatch):
+        return X
+    return arrow.Table.from_batches([X])
+
+
 def _read_series(series: Any, name: str) -> Column:
     import narwhals as nw
 
     dtype = series.dtype
     if dtype in (nw.Categorical, nw.Enum, nw.String):
         # values alone would say numeric where categories are numbers or all are missing
-        return to_categorical(column_from_objects(series.to_list(), name))
+        return to_categorical(column_from_objects(_categories_of(series), name))
     if dtype == nw.Float32:
         return NumericColumn(as_floats(series.to_numpy()))
     if dtype in (nw.Datetime, nw.Date):
@@ -239,6 +261,17 @@ def _read_series(series: Any, name: str) -> Column:
     elif not (dtype.is_numeric() or dtype == nw.Boolean):
         return column_from_array(series.to_numpy(), name)
     return NumericColumn(as_floats(series.cast(nw.Float64).to_numpy()))
+
+
+def _categories_of(series: Any) -> list[Any]:
+    """Text and numbers as they are; other categories, which only pandas has, by their text."""
+    cat: Any = getattr(series.to_native(), "cat", None)
+    if not hasattr(cat, "categories"):
+        values: list[Any] = series.to_list()
+        return values
+    # not by the values: intervals of integers become those of floats where one is missing
+    texts = [*as_categories(cat.categories.tolist()), None]
+    return [texts[code] for code in cat.codes.tolist()]
 
 
 # --- which columns are categorical ------------------------------------------------------------

@@ -63,7 +63,10 @@ def run_paper(
         run_cells(plan, names, jobs=jobs, progress=progress)
         facts = (f"{name} {value}" for name, value in environment(*_PACKAGES).items())
         often, at_best = plan.size.seeds, plan.thorough.size.seeds
-        seeds = f"seeds 0 to {often - 1}; for quality 0 to {at_best - 1}"
+        seeds = (
+            f"seeds 0 to {often - 1}; for quality 0 to {at_best - 1}; for folds, times, large data "
+            f"and theory 0; a random split has its number"
+        )
         made_by = "\n".join([command, seeds, *facts])
         return write_results(plan, names, Path(out), made_by)
 

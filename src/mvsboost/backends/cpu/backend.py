@@ -114,13 +114,13 @@ class CPUBackend:
         weighted = np.abs(weight * self.rows.target)
         return float(weight.max(initial=0.0)), float(weighted.max(initial=0.0))
 
-    def target_sums(self, scale: float) -> NDArray[np.int64]:
+    def target_sums(self, scales: NDArray[np.float64]) -> NDArray[np.int64]:
         weight, target = self._weight(0, self.n_rows), self.rows.target
         sums = np.empty((self.n_outputs, 2), np.int64)
         for k in range(self.n_outputs):
             of_output = target if self.n_outputs == 1 else target == k
-            sums[k, 0] = np.rint(weight * scale).astype(np.int64).sum()
-            sums[k, 1] = np.rint(weight * of_output * scale).astype(np.int64).sum()
+            sums[k, 0] = np.rint(weight * scales[0]).astype(np.int64).sum()
+            sums[k, 1] = np.rint(weight * of_output * scales[1]).astype(np.int64).sum()
         return sums
 
     # --- gradients ------------------------------------------------------------------------------

@@ -60,8 +60,8 @@ _TEXT = (
     "The same with other libraries' trees, and with ours, all on counters in place of categories. "
     "MVS in LightGBM is an objective that weighs the gradients of drawn rows and sets the others "
     "to 0. LightGBM counts these others among the rows that a leaf needs; where drawn rows count, "
-    "that number is divided by the rate. Each against its own host without sampling. First at the "
-    "best rate:"
+    "that number is divided by the rate. Each against its own host without sampling; {seeds} "
+    "seeds, {rates} rates and {lambdas} λ to choose from. First at the best rate:"
 )
 
 
@@ -103,7 +103,9 @@ def _parts(plan: Plan) -> list[Part]:
     smaller = where_known(smaller, [_OWN_CATEGORIES], rates)
     if not smaller.sets:
         return []
-    parts: list[Part] = [Text(_TEXT), quality_table(smaller, HOST_METHODS)]
+    size = smaller.size
+    counts = {"seeds": size.seeds, "rates": len(size.tuned_rates), "lambdas": len(size.lambdas)}
+    parts: list[Part] = [Text(_TEXT.format(**counts)), quality_table(smaller, HOST_METHODS)]
     parts += rate_tables(smaller, HOST_METHODS, "By rate, mean over the sets:")
     header = ["", *(f"{rate:g}" for rate in rates)]
     return [*parts, Text(_BY_SET_TEXT), Table(header, _by_set(smaller))]

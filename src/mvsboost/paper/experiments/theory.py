@@ -20,7 +20,8 @@ _RATE = 0.1
 _DRAWS = (20, 50, 200)
 _TEXT = (
     f"Deviation of split scores under a sample of {_RATE:g} of the rows: the root of the mean of "
-    "(Ŝ − S)² over draws and over all splits of a node, as a share of the best split's gain; "
+    "(Ŝ − S)² over draws and over all splits of a node by a bin (of categories too, in the order "
+    "of their bins), as a share of the best split's gain; "
     "beside it what Theorem 1 predicts from the probabilities alone (for GOSS as if its rows "
     "were drawn independently). Then how often the largest Ŝ is of the feature of the largest "
     "S, and in brackets of the same threshold as well. Gradients of a model without sampling "
