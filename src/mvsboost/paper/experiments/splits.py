@@ -6,14 +6,19 @@ from collections.abc import Iterator
 
 from mvsboost.paper.experiments.pace import CONTENDERS, Contender, at_published_rates
 from mvsboost.paper.experiments.quality import paper_quality
-from mvsboost.paper.plan import NO_SAMPLING, Cell, Experiment, Plan, Setting
+from mvsboost.paper.plan import METHODS, NO_SAMPLING, Cell, Experiment, Plan, Setting
 from mvsboost.paper.sets import SETS
 from mvsboost.paper.summaries import Change, average, change_at, paired_change, percent, with_spread
 from mvsboost.report import Part, Table, Text
 
 __all__ = ["SPLITS"]
 
-_ASKED = [CONTENDERS[key] for key in ("counters", "mvs", "all leaves", "tuned")]
+_ADAPTIVE = CONTENDERS["mvs"]._replace(method=METHODS["adaptive"], paper="adaptive")
+_ASKED = [
+    *(CONTENDERS[key] for key in ("counters", "mvs")),
+    _ADAPTIVE,
+    *(CONTENDERS[key] for key in ("sgb", "all leaves", "tuned")),
+]
 
 _TEXT = (
     "Change of 1 − AUC at the best rate and at the published learning rates: on the set's own "
