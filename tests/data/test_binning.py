@@ -115,6 +115,18 @@ def test_frequent_values_have_bins_of_their_own() -> None:
     assert counts[counts < 30_000].max() < 150
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_edges_increase_and_are_few_enough_whatever_is_frequent(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    distinct, max_bins = np.sort(rng.normal(size=600)), int(rng.integers(2, 256))
+    values = np.repeat(distinct, np.ceil(rng.pareto(0.3, 600).clip(0, 3_000)).astype(int))
+    edges = find_edges(values, max_bins)
+    assert len(edges) < max_bins
+    assert (np.diff(edges) > 0).all()
+    lower, upper = distinct.min(), distinct.max()
+    assert ((edges > lower) & (edges <= upper)).all()
+
+
 def test_every_row_counts_in_quantiles() -> None:
     values = np.repeat(np.arange(10.0), [1, 1, 1, 1, 1, 1, 1, 1, 1, 91])
     assert find_edges(values, 2).tolist() == [8.5]

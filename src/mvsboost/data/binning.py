@@ -31,7 +31,9 @@ SAMPLE_ROWS = 200_000
 """Rows that edges are found from, at most."""
 
 _CROWDED = 4.0
-"""Times its share of rows that a bin may hold before frequent values are cut out first."""
+"""Times its share of rows that a bin may hold before frequent values are cut out first.
+
+Up to there the plain cut is kept: it uses every bin, and the other may leave some unused."""
 
 _BLOCK = 2048  # rows whose columns fit the second-level cache together
 
