@@ -158,7 +158,7 @@ def test_random_splits_stand_beside_the_sets_own(filled, tmp_path):
     assert table.header[1:] == ["own split", "random splits", "paper"]
     assert _row(table, "Adult: MVS") == ["+0.00 ± 0.01%", "+0.00 ± 0.00%", "-0.24%"]
     assert _row(table, "Adult: MVS adaptive")[2] == "-0.13%"
-    assert _row(table, "Adult: SGB") == ["+18.00 ± 0.01%", "+18.00 ± 0.00%", "+0.81%"]
+    assert _row(table, "Adult: SGB") == ["+18.00 ± 0.01%", "+18.00 ± 0.00% *", "+0.81%"]
     assert _row(table, "Adult: MVS, all of these tuned")[1].startswith("-5.00")
     with Store(tmp_path) as store:  # one of two splits is ten percent worse
         plan = replace(plan, store=store)
