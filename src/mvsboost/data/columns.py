@@ -191,10 +191,9 @@ def column_from_objects(values: list[Any], name: str) -> Column:
     spans = {t for t in types if issubclass(t, np.timedelta64)}  # a number to NumPy
     numbers = {t for t in types if issubclass(t, _NUMBERS)} - spans
     if other := types - text - missing - numbers:
-        if not text and not numbers:
-            for kind in _MOMENTS:
-                if all(issubclass(t, kind) for t in other):
-                    return NumericColumn(_microseconds_from_objects(values, missing))
+        moments = any(all(issubclass(t, kind) for t in other) for kind in _MOMENTS)
+        if moments and not text and not numbers:
+            return NumericColumn(_microseconds_from_objects(values, missing))
         _reject(values, other, name)
     if text - {str}:  # members of an enumeration have a text and a hash of their own
         values = [str.__str__(v) if isinstance(v, str) else v for v in values]

@@ -227,9 +227,13 @@ def _contest(plan: Plan, name: str, baseline: Method, steps: Sequence[int]) -> C
 # --- the race, and what is shown ----------------------------------------------------------------
 
 
-def _contests(plan: Plan, name: str) -> dict[str, tuple[Contest, Contest]] | None:
-    """By baseline, with its own steps and with longer ones; None while anything is unknown."""
-    longer, contests = _LONGER_STEPS[plan.size.effort], {}
+Contests = dict[str, tuple[Contest, Contest]]
+"""By baseline, with its own steps and with longer ones."""
+
+
+def _contests(plan: Plan, name: str) -> Contests | None:
+    """Those of a set; None while anything is unknown."""
+    longer, contests = _LONGER_STEPS[plan.size.effort], Contests()
     for title, baseline in _BASELINES.items():
         both = [_contest(plan, name, baseline, steps) for steps in (_OWN_STEP, longer)]
         if both[0] is None or both[1] is None:
@@ -238,7 +242,7 @@ def _contests(plan: Plan, name: str) -> dict[str, tuple[Contest, Contest]] | Non
     return contests
 
 
-def _entries(contests: Mapping[str, tuple[Contest, Contest]]) -> list[Entry]:
+def _entries(contests: Contests) -> list[Entry]:
     return [one for both in contests.values() for contest in both for one in contest.entries()]
 
 
@@ -273,7 +277,11 @@ def _parts(plan: Plan) -> list[Part]:
     races = races_run(plan, _race)
     if not races:
         return []
-    tables = [_table(plan, races, number, more) for number, more in enumerate(("", _LONGER))]
+    known = {name: _contests(plan, name) for name in races}
+    contests = {name: found for name, found in known.items() if found is not None}
+    tables = [
+        _table(plan, races, contests, number, more) for number, more in enumerate(("", _LONGER))
+    ]
     n_folds = len(plan.thorough.folds(plan.sets[0]))
     folds = f"{n_folds} folds" if n_folds > 1 else "a fold"
     steps = " or ".join(map(str, _LONGER_STEPS[plan.size.effort][1:]))
@@ -286,15 +294,15 @@ def _parts(plan: Plan) -> list[Part]:
     ]
 
 
-def _table(plan: Plan, races: Mapping[str, Any], number: int, more: str) -> Table:
+def _table(
+    plan: Plan, races: Mapping[str, Any], contests: Mapping[str, Contests], number: int, more: str
+) -> Table:
     """Changes of the time in one of the two contests of every baseline."""
     rows: list[list[str]] = []
-    contests = {name: _contests(plan, name) for name in races}
     for title in _BASELINES:
         by_set = [
             _outcome(plan, name, found[title][number], races[name]["seconds"])
             for name, found in contests.items()
-            if found is not None
         ]
         asked = f"MVS{more}, to the error of {title}"
         steps = _LONGER_STEPS[plan.size.effort][1:] if number else ()
