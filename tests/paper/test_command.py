@@ -93,8 +93,9 @@ def test_a_run_writes_a_page_and_does_nothing_twice(tmp_path, monkeypatch, suite
     files = run_paper(size="tiny", data=suite, out=out, progress=False)
     assert [file.name for file in files] == ["index.html", "paper.md"]
     text = (out / "paper.md").read_text()
-    for experiment in EXPERIMENTS.values():
+    for name, experiment in EXPERIMENTS.items():
         assert f"## {experiment.title}" in text
+        assert f"\nmvsboost paper --size tiny --only {name}\n" in text
     for method in METHODS.values():
         assert f"| {method.title} |" in text
     assert "| MVS, paper |" in text

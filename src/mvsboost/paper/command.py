@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -62,13 +63,13 @@ def run_paper(
         plan = Plan(SIZES[size], chosen, store, folder)
         run_cells(plan, names, jobs=jobs, progress=progress)
         facts = (f"{name} {value}" for name, value in environment(*_PACKAGES).items())
-        often, at_best = plan.size.seeds, plan.thorough.size.seeds
-        seeds = (
-            f"seeds 0 to {often - 1}; for quality 0 to {at_best - 1}; for folds, times, large data "
-            f"and theory 0; a random split has its number"
-        )
-        made_by = "\n".join([command, seeds, *facts])
-        return write_results(plan, names, Path(out), made_by)
+        made_by = "\n".join([command, *facts])
+        again = shlex.join(["mvsboost", "paper", "--size", size, *_datasets(sets)])
+        return write_results(plan, names, Path(out), again, made_by)
+
+
+def _datasets(sets: Sequence[str] | None) -> list[str]:
+    return ["--datasets", *sets] if sets else []
 
 
 def _among(parameter: str, given: Sequence[str] | None, known: Mapping[str, object]) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from mvsboost.paper.experiments import EXPERIMENTS
 from mvsboost.paper.plan import Plan
+from mvsboost.paper.provenance import made_from
 from mvsboost.paper.sets import SETS
 from mvsboost.report import Code, Part, Picture, Section, Table, Text, write_page
 
@@ -16,7 +17,9 @@ __all__ = ["as_markdown", "sections_of", "write_results"]
 TITLE = "Minimal Variance Sampling: the paper's experiments, repeated"
 
 
-def write_results(plan: Plan, experiments: Iterable[str], out: Path, made_by: str) -> list[Path]:
+def write_results(
+    plan: Plan, experiments: Iterable[str], out: Path, command: str, made_by: str
+) -> list[Path]:
     """Write `index.html` and `paper.md`, with the pictures of the latter beside it.
 
     Parameters
@@ -25,22 +28,27 @@ def write_results(plan: Plan, experiments: Iterable[str], out: Path, made_by: st
     experiments : iterable of str
     out : Path
         Folder for the results.
+    command : str
+        What runs all experiments; with ``--only`` it stands under the tables of each.
     made_by : str
-        Command and versions, shown at the end.
+        Command and versions of this run, shown at the end.
     """
-    sections = [*sections_of(plan, experiments), Section("Made by", [Code(made_by)])]
+    sections = [*sections_of(plan, experiments, command), Section("Made by", [Code(made_by)])]
     page = write_page(out / "index.html", TITLE, sections)
     text = out / "paper.md"
     text.write_text(as_markdown(TITLE, sections, out), encoding="utf-8")
     return [page, text]
 
 
-def sections_of(plan: Plan, experiments: Iterable[str]) -> list[Section]:
+def sections_of(plan: Plan, experiments: Iterable[str], command: str) -> list[Section]:
     """A section for each experiment that has results."""
-    found = [(EXPERIMENTS[name].title, EXPERIMENTS[name].parts(plan)) for name in experiments]
-    return [Section("The data", _data(plan))] + [
-        Section(title, parts) for title, parts in found if parts
-    ]
+    sections = [Section("The data", _data(plan))]
+    for name in experiments:
+        experiment = EXPERIMENTS[name]
+        if parts := experiment.parts(plan):
+            again = made_from(plan.store, experiment.cells(plan), f"{command} --only {name}")
+            sections.append(Section(experiment.title, [*parts, Code(again)]))
+    return sections
 
 
 def _data(plan: Plan) -> list[Part]:

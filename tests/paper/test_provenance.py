@@ -1,0 +1,28 @@
+"""What stands under the tables of an experiment."""
+
+from __future__ import annotations
+
+import mvsboost
+from mvsboost.paper.provenance import made_from
+from mvsboost.paper.store import Store
+
+
+def _cell(**more):
+    return {"set": "a", "engine": "mvsboost", "seed": 0, "fold": -1, **more}
+
+
+def test_command_seeds_and_versions(tmp_path):
+    race = {"kind": "race", "contenders": {"x": _cell(seed=4), "y": _cell(split=7, seed=7)}}
+    cells = [_cell(seed=seed) for seed in (1, 2, 3)] + [_cell(fold=2), _cell(engine="lightgbm")]
+    with Store(tmp_path) as store:
+        store.put(cells[0], {})  # as earlier versions did
+        for cell in (*cells[1:4], race, _cell(seed=9)):  # the last is of another experiment
+            store.put(cell, {}, made_by={"code": "abc"})
+        store.put(cells[4], {}, made_by={"code": "abc", "lightgbm": "4.7.0"})
+    missing = _cell(seed=8)
+    assert made_from(store, [*cells, race, missing, cells[1]], "do it").splitlines() == [
+        "do it",
+        "seeds 0 to 4; fold 2, seed 0; random split 7, seed 7",
+        f"records: 4 by mvsboost {mvsboost.__version__} of code abc, "
+        "1 by mvsboost, its version not kept, 1 by lightgbm 4.7.0",
+    ]
