@@ -2,11 +2,16 @@
 
 A contender bins a data set once (`prepare`), boosts a number of iterations on it
 (`boost`), and predicts (`predict`). Learning rate, bins, leaves and threads are
-the same for all; everything else is the library's default.
+the same for all. XGBoost and CatBoost are told to grow best first, as the others do,
+and XGBoost to any depth; LightGBM and scikit-learn have an L2 penalty of 1, which is
+XGBoost's default and ours (CatBoost keeps its 3); scikit-learn does not stop early.
+Everything else is the library's default. What cannot be made equal is listed in
+``benchmarks/notes.md``.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -18,6 +23,9 @@ from cases import Data
 
 LEARNING_RATE = 0.1
 BINS = 255
+
+WARM_UP = math.ceil(1 / LEARNING_RATE)
+"""Iterations in which LightGBM's GOSS still takes all rows."""
 
 Watch = Callable[[float], bool]
 """Called with the test log loss after an iteration; True stops training."""
@@ -66,6 +74,7 @@ class Ours(Contender):
     def boost(self, prepared: Any, iterations: int, leaves: int, watch: Watch | None = None) -> Any:
         from mvsboost.boosting import TrainConfig, train
         from mvsboost.callbacks import Callback
+        from mvsboost.estimators import MIN_SAMPLED
         from mvsboost.metrics import get_metric
         from mvsboost.objectives import Logistic
         from mvsboost.sampling import make_sampler
@@ -83,7 +92,11 @@ class Ours(Contender):
             make_sampler(self.options.get("sampler")),
             n_estimators=iterations,
             learning_rate=LEARNING_RATE,
-            tree=TreeParams(max_leaves=leaves, second_look=self.options.get("second_look", 0)),
+            tree=TreeParams(
+                max_leaves=leaves,
+                min_sampled=MIN_SAMPLED,
+                second_look=self.options.get("second_look", 0),
+            ),
             leaf_values=self.options.get("leaf_values", "all"),
             metrics=[get_metric("log_loss", objective)] if watch else [],
             n_threads=self.threads,
@@ -185,6 +198,11 @@ class XGBoost(Contender):
 
 
 class CatBoost(Contender):
+    """Bins ahead, but for the rows to watch: on their own they would number categories anew.
+
+    Statistics of categories are found inside `fit`.
+    """
+
     def prepare(self, data: Data) -> Any:
         import catboost
 
@@ -192,11 +210,10 @@ class CatBoost(Contender):
             categories = list(X.select_dtypes("category"))
             text = {c: X[c].astype(object).fillna("missing").astype(str) for c in categories}
             X = X.assign(**text)
-            return catboost.Pool(X, y, cat_features=categories)
+            return catboost.Pool(X, y, cat_features=categories, thread_count=self.threads)
 
         train, test = pool(data.X, data.y), pool(data.X_test, data.y_test)
-        if not train.get_cat_feature_indices():
-            train.quantize(border_count=BINS - 1, task_type="CPU")
+        train.quantize(border_count=BINS - 1, task_type="CPU")
         return train, test
 
     def boost(self, prepared: Any, iterations: int, leaves: int, watch: Watch | None = None) -> Any:
@@ -211,7 +228,8 @@ class CatBoost(Contender):
             iterations=iterations,
             learning_rate=LEARNING_RATE,
             grow_policy="Lossguide",
-            max_leaves=min(leaves, 64),
+            max_leaves=leaves,
+            depth=max(6, math.ceil(math.log2(leaves))),  # 6, its default, allows 64 leaves
             thread_count=self.threads,
             verbose=False,
             allow_writing_files=False,
@@ -232,7 +250,8 @@ class CatBoost(Contender):
 class SklearnHGB(Contender):
     """Bins inside `fit`; the time of an iteration is a difference of two fits, so it drops out.
 
-    It cannot be watched: there is nothing to be called back between its iterations.
+    It cannot be watched: there is nothing to be called back between its iterations. It takes
+    no column of more categories than bins, so those are left out.
     """
 
     can_be_watched = False

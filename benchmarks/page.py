@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
+from record import load
 from table import as_markdown
 
 HERE = Path(__file__).parent
 
 
 def main() -> None:
-    results = json.loads((HERE / "results.json").read_text())
+    results = load(HERE / "results.json")
     notes = (HERE / "notes.md").read_text()
     page = notes.replace("<!-- tables -->", as_markdown(results))
     (HERE.parent / "docs" / "benchmarks.md").write_text(page)

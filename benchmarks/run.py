@@ -3,13 +3,13 @@
 All measurements of a case are made in one process, contenders in turn, the rounds one
 after another, so that a slow minute of the machine falls on everybody; figures are
 medians, and what counts are ratios. ``make bench`` runs everything;
-``python benchmarks/run.py --cases "1M x 28" --measures iteration`` a part.
+``python benchmarks/run.py --cases "1M x 28" --measures iteration`` a part, whose figures
+replace the same ones in the file of results and no others.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import platform
 import statistics
 import subprocess
@@ -21,14 +21,20 @@ from typing import Any
 
 import numpy as np
 from cases import CASES, REAL, Case, Data, synthetic
-from contenders import Contender, Ours, contenders, seconds
+from contenders import WARM_UP, Contender, Ours, contenders, seconds
+from record import BASE, figures, merge
+from record import MEASURES as OF_A_CASE
 from sklearn.metrics import roc_auc_score
 
 from mvsboost.report import environment
 
-MEASURES = ("iteration", "quality", "auc", "memory", "binning", "prediction", "growth")
+MEASURES = (*OF_A_CASE, "growth")
+UNTIMED = WARM_UP + 3
+"""Iterations before the timed ones: until LightGBM's GOSS draws rows, and a few to settle."""
 PATIENCE = 30
+"""Iterations without a lower loss after which a race is given up."""
 MOST_ITERATIONS = 400
+"""In which LightGBM sets the loss to reach; a race may take twice as many."""
 TABLES = 8
 """Tables that AUC is measured on: on a single one two equals differ by a thousandth."""
 LONGEST = 5.0
@@ -52,8 +58,12 @@ def prepare(data: Data, everyone: list[Contender]) -> dict[str, Any]:
 
 
 def iteration_times(case: Case, data: Data, everyone: list[Contender], rounds: int) -> dict:
-    """Milliseconds an iteration: a long run less a short one, so that start-up drops out."""
-    short, long = 3, 3 + case.iterations
+    """Milliseconds an iteration: a long run less a short one, so that start-up drops out.
+
+    The short one ends after LightGBM's GOSS has begun to draw rows: in its first
+    ``1 / learning rate`` iterations it takes all of them.
+    """
+    short, long = UNTIMED, UNTIMED + case.iterations
     prepared = prepare(data, everyone)
     times: dict[str, list[float]] = {c.name: [] for c in everyone}
     for contender in everyone:
@@ -67,14 +77,16 @@ def iteration_times(case: Case, data: Data, everyone: list[Contender], rounds: i
     return {name: statistics.median(values) for name, values in times.items()}
 
 
-def times_to_quality(case: Case, data: Data, everyone: list[Contender], rounds: int) -> dict:
-    """Seconds until the test log loss reaches LightGBM's best without sampling.
+def times_to_quality(
+    case: Case, data: Data, everyone: list[Contender], rounds: int
+) -> tuple[float, dict]:
+    """LightGBM's best test log loss without sampling, and seconds until it is reached.
 
     A contender that does not reach it in one round is not run in the others.
     """
     everyone = [c for c in everyone if c.can_be_watched]
     prepared = prepare(data, everyone)
-    base = everyone[0]
+    base = next(c for c in everyone if c.name == BASE)
     target = _best_loss(base, prepared[base.name], case)
     results: dict[str, list[float | None]] = {c.name: [] for c in everyone}
     for contender in everyone:
@@ -93,7 +105,7 @@ def times_to_quality(case: Case, data: Data, everyone: list[Contender], rounds: 
         name: statistics.median(values) if None not in values else None  # type: ignore[type-var]
         for name, values in results.items()
     }
-    return {"target": target, "rounds": rounds, "seconds": medians}
+    return target, medians
 
 
 def _best_loss(contender: Contender, prepared: Any, case: Case) -> float:
@@ -160,10 +172,10 @@ def areas(n_rows: int, everyone: list[Contender]) -> dict:
     return found
 
 
-def growth(rounds: int) -> dict:
+def growth(rounds: int, threads: int) -> dict:
     """Milliseconds an iteration of MVS 0.1 by rows, and the slope on logarithmic scales."""
     sizes = (100_000, 300_000, 1_000_000, 3_000_000, 5_000_000)
-    ours = next(c for c in contenders() if c.name == "mvsboost MVS 0.1")
+    ours = next(c for c in contenders(threads) if c.name == "mvsboost MVS 0.1")
     times = {}
     for n_rows in sizes:
         case = Case(f"{n_rows} rows", lambda: None, iterations=20)
@@ -175,15 +187,16 @@ def growth(rounds: int) -> dict:
 def peak_memory(case: Case, contender: Contender) -> float:
     """MiB above the input that binning and 20 iterations take, in a process of their own."""
     command = [sys.executable, __file__, "--memory-of", contender.name, "--cases", case.name]
+    command += ["--threads", str(contender.threads)]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     return float(result.stdout.split()[-1])
 
 
-def _measure_memory(case: Case, name: str) -> None:
+def _measure_memory(case: Case, name: str, threads: int) -> None:
     import psutil
 
     data = case.load()
-    contender = next(c for c in contenders() if c.name == name)
+    contender = next(c for c in contenders(threads) if c.name == name)
     tiny = synthetic(2000)
     contender.boost(contender.prepare(tiny), 2, case.leaves)  # code and libraries do not count
     Path("/proc/self/clear_refs").write_text("5")  # the peak so far is forgotten
@@ -197,8 +210,14 @@ def _measure_memory(case: Case, name: str) -> None:
 # --- putting it together --------------------------------------------------------------------------
 
 
-def facts() -> dict[str, str]:
-    return {**environment("lightgbm", "xgboost", "catboost"), "processor": _processor()}
+def facts(threads: int) -> dict[str, str]:
+    """What figures depend on besides the contender and the case."""
+    return {
+        **environment("lightgbm", "xgboost", "catboost"),
+        "processor": _processor(),
+        "threads": str(threads),
+        "timed from iteration": str(UNTIMED + 1),
+    }
 
 
 def _processor() -> str:
@@ -209,45 +228,52 @@ def _processor() -> str:
         return platform.processor()
 
 
-def measure(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """The results of one case after another."""
-    everyone = contenders(arguments.threads)
-    if arguments.only:
-        everyone = [c for c in everyone if any(word in c.name for word in arguments.only)]
-    yield {"environment": facts()}
+def chosen(words: list[str] | None, everyone: list[Contender]) -> list[Contender]:
+    """Contenders with one of the words in the name; all where there are none."""
+    if words is None:
+        return everyone
+    for word in words:
+        if not any(word in c.name for c in everyone):
+            names = "\n  ".join(c.name for c in everyone)
+            raise ValueError(f"no contender has {word!r} in its name; there are\n  {names}")
+    return [c for c in everyone if any(word in c.name for word in words)]
+
+
+def measure(
+    arguments: argparse.Namespace, base: Contender, everyone: list[Contender]
+) -> Iterator[dict[str, Any]]:
+    """The results of one case after another.
+
+    `base` is timed and races with the others even if it is not one of them: ratios are
+    against it, and the loss to reach is its own.
+    """
+    rounds = arguments.rounds
+    racing = everyone if base in everyone else [base, *everyone]
     for name in arguments.cases:
         case = CASES[name]
         log(f"{name}: loading")
         data = case.load()
         found: dict[str, Any] = {"rows": len(data.X), "features": data.X.shape[1]}
         if "iteration" in arguments.measures:
-            found["iteration"] = iteration_times(case, data, everyone, arguments.rounds)
-            found["rounds"] = arguments.rounds
+            times = iteration_times(case, data, racing, rounds)
+            found["iteration"] = figures(times, rounds=rounds, base=times[BASE])
         if "quality" in arguments.measures and name in REAL:
-            found["quality"] = times_to_quality(case, data, everyone, arguments.rounds)
+            target, times = times_to_quality(case, data, racing, rounds)
+            found["quality"] = figures(times, rounds=rounds, target=target, base=times[BASE])
         plain = [c for c in everyone if c.mode in ("full", "none", "MVS 0.2")]
         if name == "1M x 28":
             if "binning" in arguments.measures:
-                found["binning"] = binning_times(data, plain, arguments.rounds)
+                found["binning"] = figures(binning_times(data, plain, rounds), rounds=rounds)
             if "auc" in arguments.measures:
-                found["auc"] = areas(len(data.X), everyone)
+                found["auc"] = figures(areas(len(data.X), everyone))
             if "prediction" in arguments.measures:
-                found["prediction"] = prediction_rates(data, plain, arguments.rounds)
+                found["prediction"] = figures(prediction_rates(data, plain, rounds), rounds=rounds)
             if "memory" in arguments.measures:
                 one = [c for c in everyone if isinstance(c, Ours) or c.mode == "full"]
-                found["memory"] = {c.name: peak_memory(case, c) for c in one}
-        yield {name: found}
+                found["memory"] = figures({c.name: peak_memory(case, c) for c in one})
+        yield {"cases": {name: found}}
     if "growth" in arguments.measures:
-        yield {"growth": growth(arguments.rounds)}
-
-
-def merge(path: Path, found: dict[str, Any]) -> dict[str, Any]:
-    """What is in the file and what was found, which is written back."""
-    results = json.loads(path.read_text()) if path.exists() else {}
-    for name, value in found.items():
-        results[name] = {**results.get(name, {}), **value}
-    path.write_text(json.dumps(results, indent=1))
-    return results
+        yield {"growth": growth(rounds, arguments.threads)}
 
 
 def main() -> None:
@@ -261,10 +287,17 @@ def main() -> None:
     parser.add_argument("--memory-of", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.memory_of:
-        _measure_memory(CASES[arguments.cases[0]], arguments.memory_of)
+        _measure_memory(CASES[arguments.cases[0]], arguments.memory_of, arguments.threads)
         return
-    for found in measure(arguments):
-        results = merge(arguments.out, found)
+    everyone = contenders(arguments.threads)
+    base = next(c for c in everyone if c.name == BASE)
+    try:
+        everyone = chosen(arguments.only, everyone)
+    except ValueError as error:
+        parser.error(f"--only: {error}")
+    here = facts(arguments.threads)
+    for found in measure(arguments, base, everyone):
+        results = merge(arguments.out, found, here)
     from table import as_markdown
 
     print(as_markdown(results))

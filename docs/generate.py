@@ -12,7 +12,7 @@ import types
 from pathlib import Path
 from typing import Any
 
-from mvsboost import estimators, sampling
+from mvsboost import callbacks, estimators, metrics, objectives, plots, sampling
 from mvsboost.parameters import Parameter, parameters_of
 from mvsboost.sampling import SAMPLERS
 
@@ -36,9 +36,10 @@ SAMPLERS_INTRODUCTION = """\
 
 A sampler decides which rows the next trees are grown from and what each of them weighs. It
 sees the gradients and never changes them, and its sums are unbiased: E[Σ w g] = Σ g and
-E[Σ w h] = Σ h over any fixed set of rows. Why MVS draws as it does is in
-[the method](method.md); how the draw stays the same for any number of threads is in
-[the architecture](architecture.md#randomness).
+E[Σ w h] = Σ h over any fixed set of rows. (A draw without any row is repeated, which makes sums
+too large on the mean where a handful of rows is asked for: by 5% with three of them.) Why MVS
+draws as it does is in [the method](method.md); how the draw stays the same for any number of
+threads is in [the architecture](architecture.md#randomness).
 
 An estimator takes a sampler as an object, `sampler=MVS(rate=0.2)`, or by name with its default
 parameters, `sampler="mvs"`:
@@ -190,7 +191,8 @@ def _arguments(function: Any) -> str:
         if parameter.name == "self":
             continue
         default = "" if parameter.default is parameter.empty else f"={parameter.default!r}"
-        names.append(parameter.name + default)
+        stars = "**" if parameter.kind is parameter.VAR_KEYWORD else ""
+        names.append(stars + parameter.name + default)
     return f"({', '.join(names)})"
 
 
@@ -231,6 +233,86 @@ def samplers_page() -> str:
     )
 
 
+WATCHING_INTRODUCTION = """\
+# Metrics, callbacks and plots
+
+## Metrics
+
+`eval_metric` takes a name, a `Metric` of one's own, or a list of them. Each is evaluated after
+every iteration on every set of `eval_set` and on the rows of `validation_fraction`; values are in
+`evals_result_`, under `"eval_0"`, `"eval_1"`, ... and `"validation"`. Without `eval_metric` it is
+that of the objective, which comes first here:
+"""
+
+OWN_METRIC = """\
+A metric of one's own is made from a function:
+
+```python
+import numpy as np
+from mvsboost import Metric
+
+
+def worst_error(y_true, y_pred):
+    return np.abs(y_true - y_pred).max()
+
+
+Metric("worst error", worst_error, greater_is_better=False)
+```
+"""
+
+METRIC_OBJECTIVES = (
+    objectives.Logistic(),
+    objectives.Softmax(3),
+    objectives.Squared(),
+    objectives.Absolute(),
+    objectives.Quantile(0.5),
+    objectives.Poisson(),
+)
+
+
+def docstring_section(member: Any, heading: str) -> str:
+    """What a docstring says, its parameters as a list."""
+    parts = sections(member.__doc__)
+    texts = [f"{heading} `{member.__name__}{_arguments(member)}`", prose(parts[""])]
+    return "\n\n".join(
+        texts + ([bullet_list(parts["Parameters"])] if "Parameters" in parts else [])
+    )
+
+
+def metric_row(objective: objectives.Objective) -> str:
+    """The metrics that fit an objective, its own first."""
+    first = metrics.default_metric(objective).name
+    names = [first, *(name for name in metrics.names_for(objective) if name != first)]
+    return f"| `{objective.name}` | {', '.join(f'`{name}`' for name in names)} |"
+
+
+def watching_page() -> str:
+    """Metrics by objective, and what callbacks and plots say of themselves."""
+    rows = "\n".join(map(metric_row, METRIC_OBJECTIVES))
+    shown = (plots.plot_history, plots.plot_sampling, plots.plot_importance)
+    kinds = [getattr(callbacks, name) for name in callbacks.__all__ if name != "Progress"]
+    return (
+        "\n\n".join(
+            [
+                WATCHING_INTRODUCTION.replace("plots\n", f"plots\n\n{NOTE}\n", 1).strip(),
+                f"| objective | metrics |\n|---|---|\n{rows}",
+                OWN_METRIC.strip(),
+                docstring_section(metrics.Metric, "###"),
+                "## Callbacks",
+                "`callbacks=[...]` of an estimator and of `train` takes objects out of "
+                "`mvsboost.callbacks`. `early_stopping_rounds` and `verbose` add one each.",
+                *(docstring_section(kind, "###") for kind in kinds),
+                "What a callback is handed, `Progress`, has:",
+                bullet_list(sections(callbacks.Progress.__doc__ or "")["Attributes"]),
+                "## Plots",
+                "They need matplotlib, take a fitted estimator and return a `Figure`.",
+                *(docstring_section(function, "###") for function in shown),
+            ]
+        )
+        + "\n"
+    )
+
+
 def paper_page() -> str:
     """What was found, and under it the results as `mvsboost paper --out docs/paper` wrote them."""
     findings = (HERE / "paper" / "findings.md").read_text(encoding="utf-8")
@@ -256,6 +338,7 @@ def pages() -> dict[str, str]:
         "parameters-classifier.md": estimator_page("MVSClassifier"),
         "parameters-regressor.md": estimator_page("MVSRegressor"),
         "samplers.md": samplers_page(),
+        "watching.md": watching_page(),
     }
 
 

@@ -26,7 +26,11 @@ N_BINS = np.array([5, 12, 1, 30], np.int64)
 
 @pytest.fixture
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a few rows be worth a thread and its lanes, so that small data really is sliced."""
+    """Let a few rows be worth a thread and its lanes, so that small data really is sliced.
+
+    And let there be as many threads as are asked for, on a machine of fewer cores too.
+    """
+    monkeypatch.setattr(threads, "available_cores", lambda: 64)
     monkeypatch.setattr(threads, "SMALLEST_SLICE", 7)
     monkeypatch.setattr(threads, "SMALLEST_PART", 7)
     monkeypatch.setattr(growing, "WORTH_LANES", 1)

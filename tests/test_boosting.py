@@ -16,6 +16,7 @@ from mvsboost.boosting import train
 from mvsboost.data import Dataset
 from mvsboost.errors import DataError, MVSBoostError, ObjectiveError, ParameterError
 from mvsboost.metrics import get_metric
+from mvsboost.model import Model
 from mvsboost.objectives import (
     Absolute,
     CustomObjective,
@@ -195,7 +196,7 @@ def test_the_model_is_the_same_for_real_slices(case, make_data, make_config, mod
         run(data, objective, options, make_config, **how).model
         for how in (
             {"config": {"n_threads": 1}},
-            {"config": {"n_threads": 4}},
+            {"backend": partial(CPUBackend, n_threads=4)},
             {"backend": partial(chunked, CPUBackend, 9_999)},
         )
     ]
@@ -392,6 +393,21 @@ def test_constant_columns_stop_with_a_reason(make_config):
     assert result.stop_reason == "no split improves the loss"
 
 
+def test_leaves_without_a_split_go_on_while_they_move_the_scores(make_config):
+    class Huber:
+        def gradients(self, target, scores):
+            return np.clip(scores - target, -1.0, 1.0), np.ones_like(scores)
+
+    target = np.r_[np.zeros(25), np.full(5, 90.0)]
+    data = Dataset.from_data(np.arange(30.0)[:, None], target)
+    options = {"learning_rate": 1.0, "min_samples_leaf": 20, "n_estimators": 100, "l2": 0.0}
+    result = train(data, make_config(CustomObjective(Huber()), **options))
+    assert result.model.baseline[0] == pytest.approx(15.0)
+    scores = result.model.raw_scores(data.rows.bins)
+    np.testing.assert_allclose(scores, 0.2, atol=1e-5)  # where the few pull as much as the many
+    assert result.stop_reason == "no split improves the loss"
+
+
 def test_a_sample_without_a_split_does_not_stop(make_data, make_config):
     data = make_data("logistic", 60)
     result = train(data, make_config(Logistic(), SGB(0.05), min_samples_leaf=25, n_estimators=6))
@@ -418,8 +434,10 @@ def test_an_objective_that_is_not_finite_is_named(make_data, make_config):
 
     for device in ("cpu", "reference"):
         config = make_config(CustomObjective(Broken()), device=device)
-        with pytest.raises(ObjectiveError, match=r"'broken'.*row 17"):
+        with pytest.raises(ObjectiveError, match=r"'broken'.*row 17;"):
             train(make_data("squared"), config)
+        with pytest.raises(ObjectiveError, match=r"row 17 of weight [\d.]+; .*row weights"):
+            train(make_data("squared", weighted=True), config)
 
 
 def test_a_negative_hessian_is_an_error_at_second_order_only(make_data, make_config):
@@ -491,6 +509,22 @@ def test_a_model_of_other_bins_cannot_be_continued(make_data, make_config):
     first = train(make_data("logistic", seed=0), make_config()).model
     with pytest.raises(MVSBoostError):
         train(make_data("logistic", seed=1), make_config(), init_model=first)
+
+
+def test_a_model_of_another_quantile_cannot_be_continued(make_data, make_config):
+    data = make_data("squared")
+    upper = train(data, make_config(Quantile(0.9))).model
+    with pytest.raises(DataError, match=r"alpha 0\.9, this is for .*alpha 0\.1"):
+        train(data, make_config(Quantile(0.1)), init_model=upper)
+
+
+def test_a_continued_model_has_the_objective_that_is_passed(make_data, make_config):
+    data = make_data("squared")
+    first = train(data, make_config(CustomObjective(LogCosh()))).model
+    from_file = Model.from_dict(first.to_dict())  # which cannot train
+    objective = CustomObjective(LogCosh())
+    more = train(data, make_config(objective), init_model=from_file).model
+    assert more.objective is objective
 
 
 # --- no setting diverges -------------------------------------------------------------------------
@@ -628,6 +662,8 @@ def test_values_of_few_sampled_rows_do_not_explode(sampler, second_look, l2, mak
         ("colsample", 0.0),
         ("leaf_values", "x"),
         ("order", 3),
+        ("n_threads", 0),
+        ("n_threads", 1.5),
     ],
 )
 def test_a_configuration_is_checked(name, value, make_data, make_config):
@@ -651,3 +687,36 @@ def test_samplers_targets_and_metrics_are_checked(make_data, make_config):
     twice = [get_metric("rmse", Squared())] * 2
     with pytest.raises(ParameterError, match="metrics must be different"):
         train(data, make_config(Squared(), metrics=twice), eval_sets={"same": data})
+    with pytest.raises(ParameterError, match=r"metrics must be a list of Metric.*'rmse'"):
+        train(data, make_config(Squared(), metrics=["rmse"]), eval_sets={"same": data})
+
+
+def test_arguments_are_checked(make_data, make_config):
+    data, config = make_data("squared", 40), make_config(Squared())
+    with pytest.raises(ParameterError, match="dataset must be a Dataset"):
+        train(config, data)
+    with pytest.raises(ParameterError, match="config must be a TrainConfig"):
+        train(data, {"objective": "squared"})
+    for wrong in ([data], {"v": data.rows}):
+        with pytest.raises(ParameterError, match="eval_sets must be a mapping from names to Data"):
+            train(data, config, eval_sets=wrong)
+
+
+def test_the_metric_of_the_objective_is_evaluated_where_none_is_named(make_data, make_config):
+    data = make_data("squared", 40)
+    history = train(data, make_config(Squared()), eval_sets={"v": data}).model.history
+    assert {name: len(values) for name, values in history["v"].items()} == {"rmse": 3}
+
+
+def test_a_set_that_cannot_be_evaluated_is_named(make_data, make_config):
+    data = make_data("logistic", 60)
+    one_class = replace(data, rows=replace(data.rows, target=np.ones(60)))
+    config = make_config(metrics=[get_metric("auc", Logistic())])
+    with pytest.raises(DataError, match="evaluation set 'b': eval_metric 'auc' needs"):
+        train(data, config, eval_sets={"a": data, "b": one_class})
+
+
+def test_metrics_have_their_place_where_nothing_was_trained(make_config):
+    data = Dataset.from_data(np.arange(20.0)[:, None], np.full(20, 2.5))
+    result = train(data, make_config(Squared()), eval_sets={"v": data})
+    assert result.model.history == {"v": {"rmse": []}}

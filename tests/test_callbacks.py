@@ -165,6 +165,31 @@ def test_a_value_that_is_no_number_is_never_the_best(data, make_config):
     assert result.model.n_iterations == 5
 
 
+@pytest.mark.parametrize("greater", [False, True])
+@pytest.mark.parametrize("bad", ["no number", "infinitely bad"])
+def test_iterations_without_a_best_count_as_well(bad, greater, data, make_config):
+    """A metric that never says anything does not keep training alive."""
+    value = np.nan if bad == "no number" else (-np.inf if greater else np.inf)
+    result = stopped(data, make_config, [value] * 6, rounds=3, greater_is_better=greater)
+    assert result.model.n_iterations == 3
+    assert "has not improved for 3 iterations" in result.stop_reason
+    assert result.model.best_iteration is None  # predictions use all trees: none is known better
+    assert result.model.used_iterations() == 3
+
+
+def test_an_infinitely_good_value_is_not_beaten_after_a_file(data, make_config, tmp_path):
+    values = [2.0, -np.inf, 1.0, 1.0, 1.0, 1.0]
+    config = make_config(n_estimators=3, metrics=[scripted(values[:3])])
+    callbacks = [EarlyStopping(3), Checkpoint(tmp_path / "m.json")]
+    train(data, config, eval_sets={"valid": data}, callbacks=callbacks)
+    start = Model.load(tmp_path / "m.json")
+    config = make_config(n_estimators=3, metrics=[scripted(values[3:])])
+    rest = {"eval_sets": {"valid": data}, "callbacks": [EarlyStopping(3)]}
+    model = train(data, config, init_model=start, resume=True, **rest).model
+    assert model.best_iteration == 2
+    assert model.n_iterations == 5
+
+
 def test_set_and_metric_can_be_named(data, valid, slow):
     metrics = [get_metric(name, Logistic()) for name in ("auc", "log_loss")]
     callback = EarlyStopping(2, data="b", metric="log_loss")
@@ -173,6 +198,22 @@ def test_set_and_metric_can_be_named(data, valid, slow):
     assert "b log_loss" in result.stop_reason
     values = result.model.history["b"]["log_loss"]
     assert result.model.best_iteration == int(np.argmin(values)) + 1
+
+
+@pytest.mark.parametrize("first", ["train", "v"])
+def test_the_training_set_itself_is_not_watched(data, valid, slow, first):
+    sets = {"train": data, "v": valid}
+    sets = {first: sets[first], **sets}
+    both = train(data, slow(60), eval_sets=sets, callbacks=[EarlyStopping(2)]).model
+    alone = train(data, slow(60), eval_sets={"v": valid}, callbacks=[EarlyStopping(2)]).model
+    assert both.best_iteration == alone.best_iteration < 60
+    named = EarlyStopping(2, data="train")
+    assert train(data, slow(60), eval_sets=sets, callbacks=[named]).model.best_iteration == 60
+
+
+def test_the_training_set_is_watched_where_there_is_no_other(data, slow):
+    model = train(data, slow(4), eval_sets={"train": data}, callbacks=[EarlyStopping(2)]).model
+    assert model.best_iteration == 4
 
 
 def test_nothing_to_watch_is_an_error(data, make_config):
@@ -408,9 +449,12 @@ def test_training_is_silent(data, valid, slow, caplog, capsys):
 def test_log_progress_can_be_seen_where_nothing_is_configured(data, make_config, monkeypatch):
     logger = logging.Logger("mvsboost")
     monkeypatch.setattr(module, "logger", logger)
-    LogProgress(1).begin(Progress(-1, 1, None, {}, None))
+    callback, progress = LogProgress(1), Progress(-1, 1, None, {}, None)
+    callback.begin(progress)
     assert logger.hasHandlers()
     assert logger.isEnabledFor(logging.INFO)
+    callback.end(progress)
+    assert not logger.hasHandlers()  # or a program that sets logging up later sees lines twice
 
 
 def test_progress_bar(data, valid, slow):

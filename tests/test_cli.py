@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import mvsboost
 from mvsboost.backends.cpu import compilation
 from mvsboost.cli import main
+from mvsboost.demo import DemoResult, Record
+from mvsboost.errors import ParameterError
 from mvsboost.paper.experiments import EXPERIMENTS
 
 Output = pytest.CaptureFixture[str]
@@ -46,6 +50,17 @@ def test_info_names_versions_cores_and_cache(capsys: Output) -> None:
     assert str(compilation.cache_folder() or "NUMBA_DISABLE_JIT") in facts["cache"]
 
 
+@pytest.mark.skipif(not compilation.jit_enabled(), reason="nothing is compiled")
+def test_info_and_warmup_where_nothing_can_be_written(
+    monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    monkeypatch.setattr(compilation, "kernels_are_kept", lambda: False)
+    monkeypatch.setattr("mvsboost.warmup.warm_up", lambda: 12.34)
+    for command in ("info", "warmup"):
+        assert main([command]) == 0
+        assert "set NUMBA_CACHE_DIR" in capsys.readouterr().out
+
+
 @pytest.mark.large
 def test_a_quick_demo_prints_and_writes_its_results(tmp_path: Path, capsys: Output) -> None:
     out = tmp_path / "results"
@@ -71,11 +86,81 @@ def test_options_go_before_what_quick_sets(tmp_path: Path, capsys: Output) -> No
     assert len((tmp_path / "table.csv").read_text(encoding="utf-8").splitlines()) == 12
 
 
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_what_a_console_cannot_show_is_replaced(
+    stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(*_: Any) -> DemoResult:
+        print("− λ", file=sys.stderr)
+        record = Record("λ = 0.1", 0.1, 0.08, 5.0, 0.3, 3256.0, 12.0)
+        return DemoResult([record], Path("table"), Path("figure"), Path("page"))
+
+    monkeypatch.setattr("mvsboost.demo.Demo.run", run)
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, stream, io.TextIOWrapper(written, encoding="cp1252"))
+    assert main(["demo", "--quick"]) == 0
+    getattr(sys, stream).flush()
+    expected = {"stdout": "1 ? AUC", "stderr": "? ?"}
+    assert expected[stream] in written.getvalue().decode("cp1252")
+
+
 def test_a_rate_that_is_none_ends_with_code_2(tmp_path: Path, capsys: Output) -> None:
     out = tmp_path / "results"
     assert main(["demo", "--rates", "2", "--out", str(out)]) == 2
-    assert "rates must be numbers in (0, 1), got 2.0" in capsys.readouterr().err
+    assert "error: --rates must be numbers in (0, 1), got 2.0" in capsys.readouterr().err
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["demo", "--trees", "0"], "--trees must be an integer >= 1, got 0"),
+        (["demo", "--seeds", "0"], "--seeds must be an integer >= 1, got 0"),
+        (["paper", "--size", "huge"], "--size must be one of quick, standard, full, got 'huge'"),
+        (["paper", "--only", "this"], "--only must be among preparation,"),
+        (["paper", "--datasets", "iris"], "--datasets must be among adult,"),
+        (["paper", "--jobs", "0"], "--jobs must be an integer >= 1, got 0"),
+    ],
+)
+def test_an_error_names_the_flag(
+    arguments: list[str], message: str, tmp_path: Path, capsys: Output
+) -> None:
+    assert main([*arguments, "--out", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.startswith(f"mvsboost {arguments[0]}: error: {message}")
+
+
+def test_an_error_about_something_else_keeps_its_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    def run_paper(**_: Any) -> list[Path]:
+        raise ParameterError("view", "upside down", "one of two")
+
+    monkeypatch.setattr("mvsboost.paper.command.run_paper", run_paper)
+    assert main(["paper"]) == 2
+    assert "error: view must be one of two, got 'upside down'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "within", "line"),
+    [
+        ("demo", "mvsboost.demo.Demo.run", "interrupted"),
+        ("info", "mvsboost.report.environment", "interrupted"),
+        (
+            "paper",
+            "mvsboost.paper.command.run_paper",
+            "interrupted; what is done is kept, and the same command goes on from there",
+        ),
+    ],
+)
+def test_an_interrupt_ends_with_one_line(
+    command: str, within: str, line: str, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    def stop(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(within, stop)
+    assert main([command]) == 130
+    assert capsys.readouterr() == ("", f"mvsboost {command}: {line}\n")
 
 
 def test_a_folder_that_cannot_be_made_ends_with_code_1(tmp_path: Path, capsys: Output) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import mvsboost
-from mvsboost.demo import METHODS, Demo, format_table
+from mvsboost.demo import METHODS, Demo, Record, format_table
 from mvsboost.errors import ParameterError
 from mvsboost.report import environment
 from mvsboost.sampling import GOSS, MVS, SGB
@@ -94,6 +94,32 @@ def test_without_tqdm_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setitem(sys.modules, "tqdm", None)
     with pytest.raises(ImportError, match=r"pip install mvsboost\[demo\]"):
         Demo(n_rows=60).compare()
+
+
+def test_without_matplotlib_nothing_is_fitted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fitted: list[Any] = []
+    monkeypatch.setattr(Demo, "compare", lambda self: fitted.append(self))
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ImportError, match=r"matplotlib: pip install mvsboost\[demo\]"):
+        Demo().run(tmp_path / "out")
+    assert fitted == []
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_table_outlives_a_figure_that_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fail(_: Any) -> None:
+        raise OSError("no fonts")
+
+    record = Record("SGB", 0.1, 0.08, 5.0, 0.3, 3256.0, 12.0)
+    monkeypatch.setattr(Demo, "compare", lambda self: [record])
+    monkeypatch.setattr("mvsboost.demo.to_png", fail)
+    with pytest.raises(OSError, match="no fonts"):
+        Demo().run(tmp_path)
+    assert "SGB,0.1,0.08" in (tmp_path / "table.csv").read_text(encoding="utf-8")
 
 
 def test_the_environment_names_the_release() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import sklearn.metrics as skm
 
+from mvsboost.backends.registry import backend_factory
 from mvsboost.errors import DataError, ParameterError
 from mvsboost.metrics import METRIC_NAMES, Metric, RowMean, default_metric, get_metric, pinball
 from mvsboost.objectives import (
@@ -300,11 +301,54 @@ def test_a_users_metric_sees_predictions() -> None:
     metric = Metric("look", look, greater_is_better=True)
     rows, scores = make_rows(Logistic())
     assert value(metric, Logistic(), rows, scores) == 7.0
-    assert seen["y_true"] is rows.target
+    assert np.shares_memory(seen["y_true"], rows.target)
+    assert np.array_equal(seen["y_true"], rows.target)
     assert np.array_equal(seen["y_pred"], Logistic().link.inverse(scores)[0])
     rows, scores = make_rows(Softmax(3))
     value(metric, Softmax(3), rows, scores)
     assert np.array_equal(seen["y_pred"], Softmax(3).link.inverse(scores).T)
+
+
+@pytest.mark.parametrize("raw", [False, True])
+@pytest.mark.parametrize("objective", [Squared(), Logistic(), Softmax(3)], ids=repr)
+def test_a_users_metric_can_not_write_to_our_arrays(objective: Objective, raw: bool) -> None:
+    seen: list[np.ndarray] = []
+
+    def look(y_true: np.ndarray, y_pred: np.ndarray, sample_weight: np.ndarray) -> float:
+        seen.extend([y_true, y_pred, sample_weight])
+        return 0.0
+
+    def look_at_rows(target: np.ndarray, predictions: np.ndarray) -> np.ndarray:
+        seen.extend([target, predictions])
+        return target
+
+    rows, scores = make_rows(objective)
+    value(Metric("look", look, True, weighted=True, raw=raw), objective, rows, scores)
+    value(RowMean("rows", look_at_rows, True, raw=raw), objective, rows, scores)
+    assert len(seen) >= 5
+    for array in seen:
+        with pytest.raises(ValueError, match="read-only"):
+            array[:1] = 0.0
+    assert rows.target.flags.writeable
+    assert scores.flags.writeable
+
+
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+def test_losses_of_rows_have_one_number_a_row(device: str, make_rows: Any) -> None:
+    rows = make_rows(40)
+    backend = backend_factory(device, 1)(rows, Squared())
+    backend.set_baseline(np.zeros(1))
+
+    def evaluate(function: Any) -> float:
+        return get_metric(RowMean("own", function, False), Squared()).evaluate(backend, rows)
+
+    expected = evaluate(lambda y, p: np.abs(p[0] - y))
+    assert evaluate(lambda y, p: np.abs(p - y)) == expected  # (1, n) can only mean the same
+    for wrong in (lambda y, p: np.abs(p - y).T, lambda y, p: np.float64(1), lambda y, p: y[:3]):
+        with pytest.raises(ParameterError, match=r"'own' must be of shape \(40,\), one number a"):
+            evaluate(wrong)
+    with pytest.raises(ParameterError, match="'own' must be an array of real numbers"):
+        evaluate(lambda y, p: y.astype(complex))
 
 
 def test_a_users_metric_can_take_weights() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from mvsboost import files
 from mvsboost.boosting import train
 from mvsboost.errors import ModelFormatError, ParameterError
+from mvsboost.forest import Forest
 from mvsboost.metrics import get_metric
 from mvsboost.model import FORMAT_VERSION, Model
 from mvsboost.objectives import Absolute, Logistic, Poisson, Quantile, Softmax, Squared
@@ -171,6 +173,20 @@ def test_a_history_with_nan_survives(models, tmp_path):
     assert values[0] == model.history["train"]["loss"][0]
 
 
+def test_a_history_with_infinities_survives(models, tmp_path):
+    model = models["logistic"].copy()
+    model.history["train"]["loss"] = [math.inf, -math.inf, 1.5]
+    model.save(tmp_path / "m.json")
+    assert Model.load(tmp_path / "m.json").history == model.history
+
+
+@pytest.mark.parametrize("value", ["nan", "1.5", True, [1.0]])
+def test_a_history_of_things_that_are_no_numbers(value, models):
+    state = {**models["logistic"].to_dict(), "history": {"train": {"loss": [value]}}}
+    with pytest.raises(ModelFormatError, match="damaged"):
+        Model.from_dict(state)
+
+
 def test_a_model_without_trees(data, tmp_path):
     model = Model.empty(data["logistic"], Logistic(), np.array([0.3]))
     model.save(tmp_path / "m.json")
@@ -266,8 +282,43 @@ def test_a_best_iteration_that_is_not_there(best, models):
         Model.from_dict({**models["logistic"].to_dict(), "best_iteration": best})
 
 
+@pytest.mark.parametrize("iterations", ["none", "all"])
+@pytest.mark.parametrize(
+    "baseline", [1.5, [], [0.0], [0.0] * 4, [[0.0]] * 3, [0.0, math.nan, 0.0], [math.inf] * 3]
+)
+def test_a_baseline_that_does_not_fit_the_objective(baseline, iterations, models):
+    state = {**models["softmax"].to_dict(), "baseline": baseline}
+    if iterations == "none":
+        state |= {"iterations": [], "best_iteration": None}
+    with pytest.raises(ModelFormatError, match=r"3 finite number\(s\) as its baseline"):
+        Model.from_dict(state)
+
+
 def test_trees_for_another_number_of_outputs(models):
     state = models["softmax"].to_dict()
-    state["baseline"] = state["baseline"][:1]
-    with pytest.raises(ModelFormatError):
+    state["iterations"][0] = state["iterations"][0][:1]
+    with pytest.raises(ModelFormatError, match="trees for another number of outputs"):
         Model.from_dict(state)
+
+
+def test_trees_are_laid_out_once_for_many_predictions(make_data, make_config, monkeypatch):
+    data = make_data("logistic")
+    model, bins = train(data, make_config(n_estimators=4)).model, data.rows.bins
+    model.append(model.iterations.pop())  # what was laid out while training is gone
+    laid_out, lay_out = [], Forest.from_iterations
+    monkeypatch.setattr(
+        Forest, "from_iterations", lambda trees: laid_out.append(1) or lay_out(trees)
+    )
+    whole = model.raw_scores(bins)
+    for _ in range(3):
+        np.testing.assert_array_equal(model.raw_scores(bins), whole)
+    model.leaves(bins)
+    assert len(laid_out) == 1
+    shorter = model.raw_scores(bins, 2)
+    assert not np.array_equal(shorter, whole)
+    np.testing.assert_array_equal(model.raw_scores(bins), whole)
+    longer = model.copy()
+    longer.append(model.iterations[0])
+    assert not np.array_equal(longer.raw_scores(bins), whole)
+    np.testing.assert_array_equal(model.raw_scores(bins), whole)
+    assert pickle.loads(pickle.dumps(model))._laid_out is None

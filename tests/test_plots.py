@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mvsboost import MVS, SGB, MVSClassifier
+from mvsboost import MVS, SGB, Metric, MVSClassifier
 from mvsboost.errors import DataError, ParameterError
 from mvsboost.plots import (
     plot_error_by_rate,
@@ -144,6 +144,65 @@ def test_importance_puts_the_largest_on_top(estimator: MVSClassifier) -> None:
     assert low > high
     names = [label.get_text() for label in axes.get_yticklabels()]
     assert names[0] == estimator.model_.schema.names[int(shares.argmax())]
+
+
+def fit_columns(*names: str) -> MVSClassifier:
+    rows = np.arange(60)
+    table = {name: rows % (i + 2) for i, name in enumerate(names)}
+    y = (rows % (len(names) + 1) > 0).astype(int)
+    return MVSClassifier(n_estimators=1, min_samples_leaf=5).fit(table, y)
+
+
+def drawn(text: Any) -> tuple[str, Any]:
+    """What matplotlib makes of a label: the characters, and whether they are mathematics."""
+    return text._preprocess_math(text.get_text())
+
+
+@pytest.mark.parametrize(
+    "name", ["$a_$", "price ($) per area ($)", "$", r"\$x\$", "$$", "100%_#{}^"]
+)
+def test_a_name_is_shown_as_it_is_written(name: str) -> None:
+    figure = plot_importance(fit_columns("other", name))
+    labels = [drawn(label) for label in figure.axes[0].get_yticklabels()]
+    assert (name, False) in labels
+    assert to_png(figure, dpi=40).startswith(b"\x89PNG")
+
+
+def test_every_text_of_a_user_is_shown_as_it_is_written() -> None:
+    odd = "$a_$"
+    record = {"method": odd, "rate": 0.1, "change": 1.0}
+    metric = Metric(odd, lambda y, p: 0.5, greater_is_better=True)
+    one = {"panel": odd, "line": odd, "x": odd, "measured": 1.0, "predicted": 2.0}
+    figures = (
+        plot_error_by_rate([record], title=odd),
+        plot_history(fit(eval_metric=metric)),
+        plot_prediction([one], odd, odd),
+    )
+    for figure in figures:
+        assert to_png(figure, dpi=40).startswith(b"\x89PNG")
+    (rates,), (history,), (prediction,) = (figure.axes for figure in figures)
+    texts = [rates.title, rates.get_legend().get_texts()[1], history.yaxis.label]
+    texts += [prediction.title, prediction.xaxis.label, prediction.yaxis.label]
+    texts += [*prediction.get_legend().get_texts(), *prediction.get_xticklabels()]
+    assert [drawn(text) for text in texts] == [(odd, False)] * 8
+
+
+@pytest.mark.parametrize("letter", ["n", "W", "$"])
+def test_long_names_leave_room_for_the_bars(letter: str) -> None:
+    figure = plot_importance(fit_columns(letter * 60 + "1", letter * 90 + "2", "short"))
+    to_png(figure, dpi=40)  # a layout that cannot be had is a warning, and so an error
+    (axes,) = figure.axes
+    assert axes.get_position().width > 0.1
+    names = {drawn(label)[0] for label in axes.get_yticklabels()}
+    start, end = letter * 20, letter * 18
+    assert names == {f"{start}…{end}1", f"{start}…{end}2", "short"}
+
+
+def test_a_name_of_forty_characters_is_whole() -> None:
+    names = ["a" * 40, "b" * 41]
+    (axes,) = plot_importance(fit_columns(*names)).axes
+    shown = {label.get_text() for label in axes.get_yticklabels()}
+    assert shown == {"a" * 40, "b" * 20 + "…" + "b" * 19}
 
 
 @pytest.mark.parametrize("value", [0, 2.5, True])

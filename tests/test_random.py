@@ -125,3 +125,13 @@ def test_rows_set_aside_keeps_the_share_of_every_group():
     assert [int(apart[groups == g].sum()) for g in range(3)] == [25, 10, 2]
     assert np.array_equal(apart, rows_set_aside(groups, 0.25, seed=5))
     assert not np.array_equal(apart, rows_set_aside(groups, 0.25, seed=6))
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.int32, np.uint64, np.uint8])
+def test_seeds_of_numpy_are_those_of_python(kind):
+    assert stream_key(kind(3), kind(7), Purpose.DRAW) == stream_key(3, 7, Purpose.DRAW)
+    assert stream_key(np.int64(-5), 0, Purpose.DRAW) == stream_key(-5, 0, Purpose.DRAW)
+    groups = np.repeat([0.0, 1.0], 20)
+    assert np.array_equal(
+        rows_set_aside(groups, 0.25, seed=kind(3)), rows_set_aside(groups, 0.25, seed=3)
+    )

@@ -1,6 +1,6 @@
 """Gradient-boosted trees whose heart is the choice of rows.
 
-Names are imported when they are first used, so that ``import mvsboost`` is quick.
+Names and modules are imported when they are first used, so that ``import mvsboost`` is quick.
 """
 
 from __future__ import annotations
@@ -29,6 +29,24 @@ _HOMES = {
     "train": "boosting",
 }
 
+_MODULES = (
+    "backends",
+    "boosting",
+    "callbacks",
+    "data",
+    "datasets",
+    "errors",
+    "estimators",
+    "metrics",
+    "model",
+    "numerics",
+    "objectives",
+    "plots",
+    "sampling",
+    "testing",
+    "trees",
+)
+
 __all__ = [
     "GOSS",
     "MVS",
@@ -50,6 +68,21 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from mvsboost import backends as backends
+    from mvsboost import boosting as boosting
+    from mvsboost import callbacks as callbacks
+    from mvsboost import data as data
+    from mvsboost import datasets as datasets
+    from mvsboost import errors as errors
+    from mvsboost import estimators as estimators
+    from mvsboost import metrics as metrics
+    from mvsboost import model as model
+    from mvsboost import numerics as numerics
+    from mvsboost import objectives as objectives
+    from mvsboost import plots as plots
+    from mvsboost import sampling as sampling
+    from mvsboost import testing as testing
+    from mvsboost import trees as trees
     from mvsboost.boosting import TrainConfig, train
     from mvsboost.data import Dataset
     from mvsboost.estimators import MVSClassifier, MVSRegressor
@@ -69,6 +102,8 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"mvsboost.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'mvsboost' has no attribute {name!r}")
     value = getattr(import_module(f"mvsboost.{_HOMES[name]}"), name)
@@ -77,4 +112,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    # help() fetches all that is listed, and the suites of `testing` need pytest
+    return sorted({*__all__, *_MODULES} - {"testing"})

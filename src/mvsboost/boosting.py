@@ -15,16 +15,16 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from mvsboost.backends.protocol import Backend, GradientRange
+from mvsboost.backends.protocol import Backend, BinnedRows, GradientRange
 from mvsboost.backends.registry import BackendFactory, backend_factory
 from mvsboost.backends.timed import TimedBackend
 from mvsboost.callbacks import Callback, Progress
 from mvsboost.data import BinMapper, Dataset
 from mvsboost.errors import ConvergenceStop, DataError, ObjectiveError, ParameterError
 from mvsboost.fixedpoint import Packing, sum_scale
-from mvsboost.metrics import Metric
+from mvsboost.metrics import Metric, default_metric
 from mvsboost.model import Model
-from mvsboost.objectives import Objective
+from mvsboost.objectives import Objective, same_kind
 from mvsboost.parameters import check_parameters
 from mvsboost.random import Purpose, stream_key, uniform
 from mvsboost.sampling import (
@@ -50,6 +50,9 @@ MAX_SAMPLE_STEP = 4.0
 """Largest leaf value, before shrinkage and on the scale of a logit or a logarithm, that a
 sample is trusted with: a handful of heavily weighted rows can look arbitrarily certain."""
 
+_NEGLIGIBLE = 1e-7
+"""What a step of the baseline may measure against it, or against 1, where that is at its best."""
+
 
 @dataclass(frozen=True)
 class TrainConfig:
@@ -66,12 +69,12 @@ class TrainConfig:
     colsample : float
         Share of features that each iteration may use.
     leaf_values : {"all", "sample"}
-        Rows that leaf values come from (METHOD §5).
+        Rows that leaf values come from.
     order : {1, 2}
         Whether the hessian is used.
     monotone : mapping from binned feature to +1 or -1
     metrics : sequence of Metric
-        Evaluated on every evaluation set after every iteration.
+        Evaluated on every evaluation set after every iteration; that of the objective by default.
     seed, n_threads : int
     device : str
     """
@@ -104,6 +107,12 @@ class TrainConfig:
         check_parameters({**own, "narrowing": self.tree.narrowing})
         if self.n_estimators < 0:  # none is left where a fit is resumed that was done
             raise ParameterError("n_estimators", self.n_estimators, "at least 0")
+        if not isinstance(self.n_threads, (int, np.integer)) or self.n_threads < 1:
+            raise ParameterError("n_threads", self.n_threads, "an integer >= 1")
+        for metric in self.metrics:
+            if not isinstance(metric, Metric):
+                allowed = "a list of Metric, such as get_metric makes of a name"
+                raise ParameterError("metrics", metric, allowed)
         names = [metric.name for metric in self.metrics]
         if len(set(names)) < len(names):
             raise ParameterError("metrics", names, "different from each other")
@@ -206,8 +215,11 @@ class _Run:
         metadata: Mapping[str, Any] | None,
         resume: bool,
     ) -> _Run:
+        _check_arguments(dataset, config, eval_sets)
         eval_sets, callbacks = dict(eval_sets or {}), list(callbacks)
         config.validate()
+        if eval_sets and not config.metrics:
+            config = replace(config, metrics=[default_metric(config.objective)])
         config.objective.check_target(dataset.rows.target)
         for data in eval_sets.values():
             _check_mapper(data, dataset.mapper, "an evaluation set")
@@ -222,11 +234,14 @@ class _Run:
         else:
             _check_start(init_model, dataset, config.objective)
             model = init_model.copy()
+            model.objective = config.objective  # of a user's own a file keeps the name alone
             model.best_iteration = None  # early stopping looks for it anew
             if not resume:
                 model.history = {}  # which may be of other data
         if metadata is not None:
             model.metadata = dict(metadata)
+        for name in eval_sets:
+            model.expect(name, config.metrics)
         for rows in (backend, *(other for other, _ in evaluation.values())):
             model.put_scores(rows)
         first = model.n_iterations
@@ -256,11 +271,22 @@ class _Run:
     def _columns(self) -> _Columns:
         return _Columns(self.table.every, self.config.colsample, self.config.seed)
 
+    @cached_property
+    def _held_out(self) -> tuple[str, ...]:
+        """Evaluation sets but for the training rows themselves, which say nothing new."""
+        own = self.dataset.rows
+
+        def is_own(rows: BinnedRows) -> bool:
+            return np.array_equal(rows.target, own.target) and np.array_equal(rows.bins, own.bins)
+
+        sets = {name: data.rows for name, (_, data) in self.evaluation.items()}
+        return tuple(name for name, rows in sets.items() if not is_own(rows))
+
     # --- the lines of the loop ------------------------------------------------------------------
 
     def compute_gradients(self) -> GradientRange:
         gradients: GradientRange = self.backend.compute_gradients(self.config.order)
-        _check_gradients(gradients, self.config.objective)
+        _check_gradients(gradients, self.config.objective, self.dataset.rows)
         if self.table.has_categories:  # which are split by how far gradients stray
             self.moments = gradient_moments(self.backend, gradients)
         return gradients
@@ -325,7 +351,11 @@ class _Run:
             for output, tree in enumerate(trees):
                 rows.apply_tree(tree, output)
             for metric in self.config.metrics:
-                self.model.record(name, metric, metric.evaluate(rows, data.rows))
+                try:
+                    value = metric.evaluate(rows, data.rows)
+                except DataError as error:
+                    raise DataError(f"evaluation set {name!r}: {error}") from error
+                self.model.record(name, metric, value)
 
     def notify(self, iteration: int) -> bool:
         """Run every callback, also in the iteration that stops; True if training is to stop."""
@@ -333,11 +363,15 @@ class _Run:
             progress = self.progress(iteration)
             if self._stop_for(callback.after_iteration(progress) for callback in self.callbacks):
                 return True
-        if any(tree.n_nodes > 1 for tree in self.model.last_trees()):
+        trees = self.model.last_trees()
+        if any(tree.n_nodes > 1 for tree in trees):
             return False
-        # all rows and columns that find no split will find none again; other ones may
+        # all rows and columns that find no split will find none again; other ones may, and so may
+        # these while single leaves still move the scores
         everything = self.samples[-1].summary.n_certain == self.backend.n_rows
-        if everything and self.config.colsample >= 1.0:
+        moved = max(float(np.abs(tree.value).max()) for tree in trees)
+        still = moved <= _NEGLIGIBLE * max(1.0, float(np.abs(self.model.baseline).max()))
+        if everything and still and self.config.colsample >= 1.0:
             self.stop_reason = "no split improves the loss"
             return True
         return False
@@ -356,6 +390,7 @@ class _Run:
             model=self.model,
             metrics={metric.name: metric.greater_is_better for metric in self.config.metrics},
             eval_sets=tuple(self.evaluation),
+            held_out=self._held_out,
             sample=self.samples[-1].as_record() if self.samples else None,
             resumed=self.resumed,
         )
@@ -385,6 +420,18 @@ def _baseline(backend: Backend, objective: Objective) -> NDArray[np.float64]:
     return np.asarray(objective.baseline(means, quantile), np.float64)
 
 
+def _check_arguments(dataset: Any, config: Any, eval_sets: Any) -> None:
+    """Of the right types, and in the right order."""
+    if not isinstance(dataset, Dataset):
+        raise ParameterError("dataset", type(dataset), "a Dataset, such as Dataset.from_data makes")
+    if not isinstance(config, TrainConfig):
+        raise ParameterError("config", type(config), "a TrainConfig")
+    if not isinstance(eval_sets, Mapping | None) or not all(
+        isinstance(data, Dataset) for data in (eval_sets or {}).values()
+    ):
+        raise ParameterError("eval_sets", type(eval_sets), "a mapping from names to Datasets")
+
+
 def _check_mapper(data: Dataset, mapper: BinMapper, what: str) -> None:
     if data.mapper is not mapper and data.mapper.to_dict() != mapper.to_dict():
         raise DataError(f"{what} must be binned by the training set's mapper: pass mapper=")
@@ -396,18 +443,8 @@ def _check_start(model: Model, dataset: Dataset, objective: Objective) -> None:
             f"init_model has {model.n_outputs} output(s), objective {objective.name!r} has "
             f"{objective.n_outputs}: continue with the objective it was trained with"
         )
-    then, now = (_kind_of(one) for one in (model.objective, objective))
-    if then != now:
-        raise DataError(
-            f"init_model was trained for {then}, this is for {now}: continue with the objective "
-            f"it was trained with"
-        )
+    same_kind(model.objective, objective, "init_model")
     _check_mapper(dataset, model.mapper, "a data set to continue init_model on")
-
-
-def _kind_of(objective: Objective) -> str:
-    """What must stay the same for scores to be added to; of a user's own a file keeps no more."""
-    return f"objective {objective.name!r} with link {objective.link.name!r}"
 
 
 def _feature_table(dataset: Dataset, monotone: Mapping[int, int]) -> FeatureTable:
@@ -421,12 +458,13 @@ def _feature_table(dataset: Dataset, monotone: Mapping[int, int]) -> FeatureTabl
     return FeatureTable(mapper.n_bins, mapper.is_categorical, signs)
 
 
-def _check_gradients(gradients: GradientRange, objective: Objective) -> None:
+def _check_gradients(gradients: GradientRange, objective: Objective, rows: BinnedRows) -> None:
     if gradients.bad_row >= 0:
+        weight = "" if rows.weight is None else f" of weight {rows.weight[gradients.bad_row]:g}"
         raise ObjectiveError(
             f"objective {objective.name!r} gave a gradient or hessian that is not finite, "
-            f"first in row {gradients.bad_row}; scale the target, lower the learning rate or "
-            f"raise l2"
+            f"first in row {gradients.bad_row}{weight}; scale the "
+            f"target or the row weights, lower the learning rate or raise l2"
         )
     if gradients.min_hessian < 0:
         raise ObjectiveError(

@@ -52,6 +52,8 @@ class Progress:
         Record of the last draw.
     eval_sets : tuple of str
         Names of the evaluation sets of this run.
+    held_out : tuple of str
+        Those of them that are not the training set itself.
     resumed : bool
         Whether the run goes on from a checkpoint of its own.
     """
@@ -62,6 +64,7 @@ class Progress:
     metrics: Mapping[str, bool]
     sample: Mapping[str, float] | None
     eval_sets: tuple[str, ...] = ()
+    held_out: tuple[str, ...] = ()
     resumed: bool = False
 
     def latest(self) -> dict[str, float]:
@@ -70,7 +73,7 @@ class Progress:
             f"{data} {metric}": values[-1]
             for data, metrics in self.model.history.items()
             for metric, values in metrics.items()
-            if data in self.eval_sets and metric in self.metrics
+            if values and data in self.eval_sets and metric in self.metrics
         }
 
 
@@ -99,7 +102,7 @@ class EarlyStopping(Callback):
     rounds : int
         Iterations without improvement to wait for.
     data : str, optional
-        Evaluation set to watch; the first by default.
+        Evaluation set to watch; the first that is not the training set itself by default.
     metric : str, optional
         Metric to watch; the first by default.
     min_delta : float
@@ -129,7 +132,7 @@ class EarlyStopping(Callback):
             raise ParameterError(
                 "early_stopping_rounds", self.rounds, "used with an eval_set or validation_fraction"
             )
-        data = self.data or progress.eval_sets[0]
+        data = self.data or (progress.held_out or progress.eval_sets)[0]
         metric = self.metric or next(iter(progress.metrics))
         if data not in progress.eval_sets:
             raise ParameterError("EarlyStopping.data", data, f"one of {progress.eval_sets}")
@@ -147,14 +150,15 @@ class EarlyStopping(Callback):
 
     def _compare(self, values: list[float]) -> None:
         """Note the last value if it is the best; `_best` counts values up to the best."""
-        best = values[self._best - 1] if self._best else math.nan
-        if math.isnan(best) or self._sign * values[-1] < self._sign * best - self.min_delta:
+        best = values[self._best - 1] if self._best else self._sign * math.inf
+        if self._sign * values[-1] < self._sign * best - self.min_delta:
             self._best = len(values)
 
     def _verdict(self, model: Model, values: list[float]) -> str | None:
         """Note the best iteration; a reason to stop if it is long ago."""
         # iterations of a model continued from may lie before the first value
-        model.best_iteration = model.n_iterations - len(values) + self._best
+        first = model.n_iterations - len(values)
+        model.best_iteration = first + self._best if self._best else None
         if len(values) - self._best >= self.rounds:
             data, metric = self._watched
             return f"{data} {metric} has not improved for {self.rounds} iterations"
@@ -220,11 +224,13 @@ class LogProgress(Callback):
     def __init__(self, every: int = 10) -> None:
         _check_count("LogProgress.every", every)
         self.every = every
+        self._own: list[logging.Handler] = []
 
     def begin(self, progress: Progress) -> None:
         """Make sure that what is logged can be seen."""
         if not logger.hasHandlers():
-            logger.addHandler(logging.StreamHandler())
+            self._own.append(logging.StreamHandler())
+            logger.addHandler(self._own[0])
         if not logger.isEnabledFor(logging.INFO):
             logger.setLevel(logging.INFO)
 
@@ -235,6 +241,11 @@ class LogProgress(Callback):
             rows = "" if progress.sample is None else f"  rows {progress.sample['rows']:,.0f}"
             logger.info("iteration %d%s  %s", progress.iteration + 1, rows, values)
         return None
+
+    def end(self, progress: Progress) -> None:
+        """Leave logging as it was, or lines appear twice once a program sets it up."""
+        while self._own:
+            logger.removeHandler(self._own.pop())
 
 
 class ProgressBar(Callback):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import shlex
 import sys
 import time
@@ -16,24 +17,57 @@ __all__ = ["main"]
 
 _QUICK: dict[str, Any] = {"n_rows": 2000, "n_trees": 3, "n_seeds": 1, "rates": (0.2,)}
 
+_FLAGS = {
+    "demo": {"n_trees": "--trees", "n_seeds": "--seeds", "rates": "--rates"},
+    "paper": {name: f"--{name}" for name in ("size", "only", "datasets", "jobs")},
+}
+"""What the parameters that an error can name are called on the command line."""
+
+_KEPT = {"paper": "; what is done is kept, and the same command goes on from there"}
+
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; the exit code is 0, 1 where it failed, or 2 where it was called wrongly.
+    """Run a command; the exit code says how it ended.
+
+    It is 0, 1 where the command failed, 2 where it was called wrongly, or 130 where it was
+    interrupted.
 
     Parameters
     ----------
     argv : sequence of str, optional
         Arguments without the program's name; those of the process by default.
     """
+    _replace_what_cannot_be_shown()
     arguments = list(sys.argv[1:] if argv is None else argv)
     options = _parser().parse_args(arguments)
     options.command_line = shlex.join(["mvsboost", *arguments])
     try:
         _COMMANDS[options.command](options)
+    except ParameterError as error:
+        return _end(options.command, f"error: {_with_flag(options.command, error)}", 2)
     except (MVSBoostError, ImportError, OSError) as error:
-        print(f"mvsboost {options.command}: error: {error}", file=sys.stderr)
-        return 2 if isinstance(error, ParameterError) else 1
+        return _end(options.command, f"error: {error}", 1)
+    except KeyboardInterrupt:
+        return _end(options.command, f"interrupted{_KEPT.get(options.command, '')}", 130)
     return 0
+
+
+def _replace_what_cannot_be_shown() -> None:
+    """Let a console without λ or − show a question mark; by default it ends the program."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def _with_flag(command: str, error: ParameterError) -> ParameterError:
+    """The error with the name that was typed here."""
+    flag = _FLAGS.get(command, {}).get(error.parameter, error.parameter)
+    return ParameterError(flag, error.value, error.allowed)
+
+
+def _end(command: str, message: str, code: int) -> int:
+    print(f"mvsboost {command}: {message}", file=sys.stderr)
+    return code
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -119,6 +153,9 @@ def _paper(options: argparse.Namespace) -> None:
         print(path)
 
 
+_NOWHERE = "no folder (none can be written to: set NUMBA_CACHE_DIR)"
+
+
 def _warmup(options: argparse.Namespace) -> None:
     from mvsboost.backends.cpu.compilation import cache_folder, jit_enabled, needs_compilation
     from mvsboost.warmup import warm_up
@@ -127,17 +164,17 @@ def _warmup(options: argparse.Namespace) -> None:
         print("nothing to compile: NUMBA_DISABLE_JIT is set")
         return
     verb = "compiled" if needs_compilation() else "checked"
-    print(f"kernels {verb} in {warm_up():.1f} s; they lie in {cache_folder()}")
+    print(f"kernels {verb} in {warm_up():.1f} s; they lie in {cache_folder() or _NOWHERE}")
 
 
 def _info(options: argparse.Namespace) -> None:
-    from mvsboost.backends.cpu.compilation import cache_folder, needs_compilation
+    from mvsboost.backends.cpu.compilation import cache_folder, jit_enabled, needs_compilation
     from mvsboost.report import environment
 
-    folder = cache_folder()
+    none = _NOWHERE if jit_enabled() else "none (NUMBA_DISABLE_JIT is set)"
     facts = {
         **environment(),
-        "cache folder": "none (NUMBA_DISABLE_JIT is set)" if folder is None else str(folder),
+        "cache folder": str(cache_folder() or none),
         "kernels": "not compiled yet: `mvsboost warmup`" if needs_compilation() else "ready",
     }
     for name, value in facts.items():

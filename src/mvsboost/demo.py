@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
+from importlib import import_module
 from os import PathLike
 from pathlib import Path
 
@@ -149,15 +150,15 @@ class Demo:
         command : str
             Shown on the page as what made it.
         """
+        _need_matplotlib()
         folder = Path(out)
         folder.mkdir(parents=True, exist_ok=True)
         records = self.compare()
-        png = to_png(plot_error_by_rate(asdict(record) for record in records))
         result = DemoResult(
             records, folder / "table.csv", folder / "figure.png", folder / "index.html"
         )
         result.table.write_text(_as_csv(records), encoding="utf-8")
-        result.figure.write_bytes(png)
+        result.figure.write_bytes(to_png(plot_error_by_rate(asdict(record) for record in records)))
         write_page(result.page, "Choosing rows for gradient boosting", self._page(result, command))
         return result
 
@@ -266,6 +267,14 @@ class Demo:
 
 
 # --- small parts --------------------------------------------------------------------------------
+
+
+def _need_matplotlib() -> None:
+    """Fail now rather than after all fits."""
+    try:
+        import_module("matplotlib.figure")
+    except ImportError as error:
+        raise ImportError("the figure needs matplotlib: pip install mvsboost[demo]") from error
 
 
 def _load(n_rows: int | None) -> tuple[Dataset, Dataset]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -28,7 +29,7 @@ from mvsboost.errors import DataError, ModelFormatError, ParameterError
 from mvsboost.files import check_path
 from mvsboost.metrics import Metric, default_metric, get_metric
 from mvsboost.model import Model
-from mvsboost.objectives import Objective, make_objective
+from mvsboost.objectives import Objective, make_objective, same_kind
 from mvsboost.parameters import (
     check_parameters,
     describe,
@@ -84,8 +85,8 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         eval_set : list of (X, y) or (X, y, sample_weight), optional
             Sets to evaluate after each iteration, named ``eval_0``, ``eval_1``, ...
         init_model : estimator, Model or path, optional
-            Continue from it: its trees stay and ``n_estimators`` more are added. Metrics, and
-            what early stopping compares, begin with the first of these.
+            Continue from it: its trees and bins stay and ``n_estimators`` more are added. Metrics,
+            and what early stopping compares, begin with the first of these.
         resume : path, optional
             Checkpoint file: if it exists training goes on from it to ``n_estimators`` trees
             in all; it is kept up to date while training.
@@ -123,7 +124,7 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         evaluated = bool(held_out) or self.validation_fraction is not None
         metrics = self._metrics(objective)
         callbacks = self._callbacks(evaluated)
-        seed = self._seed()
+        seed = self._seed(start if resume is not None else None)
         weight = check_weight(sample_weight, columns.n_rows, "sample_weight")
         dataset, evaluation = self._datasets(columns, target, weight, held_out, start, seed)
         for name, data in evaluation.items():
@@ -131,13 +132,17 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
                 objective.check_values(data.rows.target)
         about = self._about()
         if resume is not None:
-            about["data"] = _fingerprint(dataset)
+            sets = {"training": dataset, **evaluation}
+            about["data"] = {name: _fingerprint(one) for name, one in sets.items()}
+            about["seed"] = seed
             callbacks.append(Checkpoint(resume))  # the last, so that it saves what others note
         config = self._config(objective, sampler, metrics if evaluated else [], dataset, seed)
         if start is not None and resume is not None:
             _check_checkpoint(start.metadata, about, resume)
-            left = max(0, config.n_estimators - start.n_iterations)
-            config = replace(config, n_estimators=left)
+            if start.n_iterations > config.n_estimators:
+                allowed = f"at least {start.n_iterations}, which the checkpoint to resume has"
+                raise ParameterError("n_estimators", config.n_estimators, allowed)
+            config = replace(config, n_estimators=config.n_estimators - start.n_iterations)
         result = train(
             dataset,
             config,
@@ -163,10 +168,13 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
                 except DuplicateError as error:
                     raise DataError(f"Duplicate column names in X: {error}") from error
 
-    def _seed(self) -> int:
+    def _seed(self, checkpoint: Model | None) -> int:
+        """The seed; a run that goes on, and was not told one, keeps that which it began with."""
         state = self.random_state
         if isinstance(state, (int, np.integer)):
             return int(state)
+        if checkpoint is not None and "seed" in checkpoint.metadata:
+            return int(checkpoint.metadata["seed"])
         if isinstance(state, np.random.Generator):
             return int(state.integers(2**31))
         return int(check_random_state(state).randint(2**31 - 1))
@@ -299,17 +307,16 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         self.sampling_history_ = result.sampling_history
         self.stop_reason_ = result.stop_reason
         self.stage_times_ = result.stage_times
-        self.model_.metadata.pop("data", None)  # for checkpoints only
+        for name in ("data", "seed"):  # for checkpoints only
+            self.model_.metadata.pop(name, None)
         self._expose()
         return self
 
     def _about(self) -> dict[str, Any]:
         """What a file keeps of the estimator besides the model itself."""
-        return {
-            "estimator": type(self).__name__,
-            "parameters": plain_parameters(self.get_params(deep=False)),
-            **self._labels(),
-        }
+        parameters, own = plain_parameters(self.get_params(deep=False))
+        about = {"estimator": type(self).__name__, "parameters": parameters, **self._labels()}
+        return {**about, "not kept": own} if own else about
 
     def _expose(self) -> None:
         """Set the public attributes that follow from the model."""
@@ -328,9 +335,9 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         self._note_columns(X, reset=False)
         return self.model_.bin(X, type(self).__name__, self._threads())
 
-    def _scores(self, X: Any) -> NDArray[np.float64]:
+    def _scores(self, X: Any, n_iterations: int | None) -> NDArray[np.float64]:
         bins = self._bin(X)
-        return self.model_.raw_scores(bins, n_threads=self._threads())
+        return self.model_.raw_scores(bins, n_iterations, self._threads())
 
     def _staged(
         self, X: Any, finish: Callable[[NDArray[np.float64]], NDArray[Any]]
@@ -339,9 +346,17 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         for scores in self.model_.staged_scores(bins, self._threads()):
             yield finish(scores)
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predicted class labels or values, (n_rows,)."""
-        return self._predictions(self._scores(X))
+    def predict(self, X: Any, *, n_iterations: int | None = None) -> NDArray[Any]:
+        """Predicted class labels or values, (n_rows,).
+
+        Parameters
+        ----------
+        X : table
+            With the columns of training.
+        n_iterations : int, optional
+            Use the trees of the first iterations only; by default ``n_iter_``.
+        """
+        return self._predictions(self._scores(X, n_iterations))
 
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
         """Predictions after each iteration in turn."""
@@ -367,13 +382,28 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
     # --- saving ---------------------------------------------------------------------------------
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the model as one JSON file, gzipped if the name ends in ``.gz``."""
+        """Write the model as one JSON file, gzipped if the name ends in ``.gz``.
+
+        The record of the training (``sampling_history_``, ``stage_times_``, ``stop_reason_``) and
+        objects of the user's own among the parameters are not kept.
+        """
         check_is_fitted(self, "model_")
         self.model_.save(path)
 
     @classmethod
-    def load(cls: type[E], path: str | PathLike[str]) -> E:
-        """Read an estimator that `save` wrote; nothing in the file is executed."""
+    def load(cls: type[E], path: str | PathLike[str], *, objective: Any = None) -> E:
+        """Read an estimator that `save` wrote; nothing in the file is executed.
+
+        A sampler, objective or metric of the user's own is not in the file: a warning names them,
+        and they have to be set anew before the next fit. Predictions need none of them but for an
+        objective with a link of its own.
+
+        Parameters
+        ----------
+        path : path
+        objective : object, optional
+            The user's own that the model was trained for.
+        """
         model = Model.load(path)
         kind = model.metadata.get("estimator")
         if kind != cls.__name__:
@@ -386,8 +416,20 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             text = f"{os.fspath(path)}: what it says of the estimator is damaged: {error!r}"
             raise ModelFormatError(text) from error
+        own = set(model.metadata.get("not kept", ()))
+        if objective is not None:
+            estimator.objective = objective
+            model.objective = same_kind(model.objective, estimator._make_objective(), "the file")
+            own.discard("objective")
         estimator.model_ = model
         estimator._expose()
+        if own:
+            warnings.warn(
+                f"{os.fspath(path)} does not keep objects of your own: {', '.join(sorted(own))} "
+                f"{'have' if len(own) > 1 else 'has'} the default now. Use set_params before you "
+                f"fit again.",
+                stacklevel=2,
+            )
         return estimator
 
     # --- what subclasses fill in ------------------------------------------------------------------
@@ -485,8 +527,7 @@ class MVSClassifier(ClassifierMixin, _MVSEstimator):  # type: ignore[misc]
         self.verbose = verbose
 
     def _encode_target(self, y: Any, start: Model | None) -> NDArray[np.float64]:
-        labels = _vector(y)
-        _check_labels(labels)
+        labels = _labels_of(y)
         check_classification_targets(labels)
         if start is not None and "classes" in start.metadata:
             self._restore_labels(start.metadata)
@@ -498,9 +539,7 @@ class MVSClassifier(ClassifierMixin, _MVSEstimator):  # type: ignore[misc]
         return codes.astype(np.float64)
 
     def _encode_eval(self, y: Any) -> NDArray[np.float64]:
-        labels = _vector(y)
-        _check_labels(labels)
-        return self._codes(labels, "eval_set", "the training classes")
+        return self._codes(_labels_of(y), "eval_set", "the training classes")
 
     def _codes(self, labels: NDArray[Any], what: str, known: str) -> NDArray[np.float64]:
         unknown = labels[~np.isin(labels, self.classes_)]
@@ -554,13 +593,13 @@ class MVSClassifier(ClassifierMixin, _MVSEstimator):  # type: ignore[misc]
     def _decisions(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         return scores[0] if len(scores) == 1 else scores.T
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_proba(self, X: Any, *, n_iterations: int | None = None) -> NDArray[np.float64]:
         """Probabilities of the classes in the order of ``classes_``, (n_rows, n_classes)."""
-        return self._probabilities(self._scores(X))
+        return self._probabilities(self._scores(X, n_iterations))
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
+    def decision_function(self, X: Any, *, n_iterations: int | None = None) -> NDArray[np.float64]:
         """Raw scores: (n_rows,) for two classes, (n_rows, n_classes) for more."""
-        return self._decisions(self._scores(X))
+        return self._decisions(self._scores(X, n_iterations))
 
     def staged_predict_proba(self, X: Any) -> Iterator[NDArray[Any]]:
         """Probabilities after each iteration in turn."""
@@ -661,18 +700,22 @@ _DOCUMENTATION = """Gradient-boosted trees for {task} on rows chosen by Minimal 
     ----------
     model_ : Model
         Trees, bins and schema.
+    {more}n_features_in_ : int
+        Columns of X; ``feature_names_in_`` has their names, if they had any.
     n_iter_ : int
         Iterations that predictions use.
     best_iteration_ : int or None
-        Best number of iterations, if early stopping looked for it.
+        Best number of iterations, counted from 1, if early stopping looked for it.
     evals_result_ : dict
-        ``evals_result_[set][metric]`` lists a metric after each iteration.
+        ``evals_result_[set][metric]`` lists a metric after each iteration. Sets are ``"eval_0"``,
+        ``"eval_1"``, ... and ``"validation"``, that of ``validation_fraction``.
     sampling_history_ : list of dict
         By iteration: rate, mu, lam, rows, certain, max_weight, effective_sample_size.
     stop_reason_ : str
         Why training ended.
     stage_times_ : dict
-        Seconds spent in each verb of the backend, and in ``"evaluation"``.
+        Seconds spent in each verb of the backend, and in ``"evaluation"``. A file keeps neither
+        these nor ``sampling_history_`` and ``stop_reason_``.
     feature_importances_ : array
         Share of each column in the total gain.
 
@@ -694,12 +737,19 @@ _REGRESSOR_EXAMPLE = """>>> from sklearn.datasets import load_diabetes
     >>> bool(MVSRegressor(n_estimators=20).fit(X, y).score(X, y) > 0.4)
     True"""
 
-for _class, _task, _example in (
-    (MVSClassifier, "classification", _CLASSIFIER_EXAMPLE),
-    (MVSRegressor, "regression", _REGRESSOR_EXAMPLE),
+_CLASSES = """classes_ : array
+        Labels, in the order of probabilities.
+    """
+
+for _class, _task, _more, _example in (
+    (MVSClassifier, "classification", _CLASSES, _CLASSIFIER_EXAMPLE),
+    (MVSRegressor, "regression", "", _REGRESSOR_EXAMPLE),
 ):
     _class.__doc__ = _DOCUMENTATION.format(
-        task=_task, parameters=describe(parameters_of(_class.__name__)), example=_example
+        task=_task,
+        parameters=describe(parameters_of(_class.__name__)),
+        more=_more,
+        example=_example,
     )
 
 
@@ -741,24 +791,43 @@ def _numbers(y: NDArray[Any]) -> NDArray[np.float64]:
         raise DataError(f"y must hold numbers: {error}") from error
 
 
-def _check_labels(labels: NDArray[Any]) -> None:
-    """Labels must not be missing, nor of several types that have no order among them."""
+def _labels_of(y: Any) -> NDArray[Any]:
+    """Labels, none of which is missing, all of one type that has an order."""
+    labels = _vector(y)
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         row = int(np.argmin(np.isfinite(labels)))
         raise DataError(f"Input y contains NaN or infinity: row {row} holds {labels[row]}")
     if labels.dtype.kind in "SmM":
         raise DataError(f"y must hold numbers, text or booleans, not {labels.dtype}: make it text")
     if labels.dtype.kind != "O":
-        return
+        return labels
     kinds: dict[str, int] = {}
     for row, label in enumerate(labels):
         if label is None or _is_missing(label):
             raise DataError(f"Input y contains a missing label: row {row} holds {label!r}")
-        kind = "text" if isinstance(label, str) else "other"
-        kinds.setdefault(kind, row)
+        kinds.setdefault(_kind_of(label), row)
     if len(kinds) > 1:
         rows = " and ".join(f"row {row} holds {labels[row]!r}" for row in kinds.values())
         raise DataError(f"y must hold labels of one type: {rows}")
+    if "text" in kinds:
+        return labels
+    plain = np.array(labels.tolist())  # numbers or booleans
+    if plain.dtype.kind not in "biuf":
+        raise DataError(f"y must hold numbers, text or booleans, not {labels[0]!r}: make it text")
+    return plain
+
+
+def _kind_of(label: Any) -> str:
+    return next(
+        (name for name, kind in _KINDS_OF_LABELS.items() if isinstance(label, kind)), "other"
+    )
+
+
+_KINDS_OF_LABELS: dict[str, Any] = {
+    "text": str,
+    "boolean": (bool, np.bool_),
+    "number": (int, float, np.number),
+}
 
 
 def _is_missing(label: Any) -> bool:
@@ -837,11 +906,13 @@ def _check_checkpoint(
         if then.get(name) != ours.get(name):
             allowed = f"{then.get(name)!r}, as in the checkpoint to resume ({fix})"
             raise ParameterError(name, ours.get(name), allowed)
-    if stored.get("data", now["data"]) != now["data"]:
-        raise DataError(
-            f"the checkpoint to resume is of other data ({stored['data']}) than this fit's "
-            f"({now['data']}): {fix}"
-        )
+    then = stored.get("data", now["data"])
+    for name in sorted({*then, *now["data"]}):
+        if then.get(name) != now["data"].get(name):
+            raise DataError(
+                f"the checkpoint to resume is of other data ({name}: {then.get(name)}) than this "
+                f"fit's ({now['data'].get(name)}): {fix}"
+            )
 
 
 def _eval_items(eval_set: Any) -> list[tuple[Any, Any, Any]]:

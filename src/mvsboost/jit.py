@@ -7,13 +7,22 @@ which keeps the first fit short, and no threading layer is shared with other lib
 No kernel allocates: arrays come from the caller, or lie on the stack
 (`backends.cpu.machine.stack_array`). So none of them counts references, and the
 code for that, an eighth of the compilation, is left out.
+
+Compilers and caches are private parts of Numba, and most of them are used only when something is
+compiled: an import would not show that they have changed. So `pyproject.toml` allows no later
+release of Numba than was tested.
 """
 
 from __future__ import annotations
 
+import hashlib
+import logging
+import os
 from collections.abc import Callable
+from contextlib import suppress
 from copy import copy
 from functools import cache, partial
+from glob import escape
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -24,29 +33,71 @@ from numba.core.compiler_machinery import PassManager
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+logger = logging.getLogger("mvsboost")
+
 _OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
 
 KERNELS: list[Any] = []
 """Every compiled kernel, in order of definition."""
 
+_NOT_KEPT: list[str] = []
+"""Names of kernels that no folder can keep."""
+
 
 def kernel(function: F) -> F:
     """Compile a function of scalars and arrays, cached on disk, free of the GIL."""
     # an entry point for C would be compiled as well, and nobody calls it
-    options = {**_OPTIONS, "cache": True, "nogil": True, "no_cfunc_wrapper": True}
-    compiled = numba.njit(pipeline_class=_KernelCompiler, **options)(function)
-    _stamp_cache(compiled)
+    options = {**_OPTIONS, "nogil": True, "no_cfunc_wrapper": True}
+    compiler = partial(numba.njit, pipeline_class=_KernelCompiler, **options)
+    try:
+        compiled = compiler(cache=True)(function)
+        _stamp_cache(compiled)
+    except RuntimeError as error:  # no folder can be written to
+        _say_not_kept(function.__name__, error)
+        compiled = compiler()(function)
     KERNELS.append(compiled)
     return cast(F, compiled)
 
 
+def kernels_are_kept() -> bool:
+    """Whether there is a folder on disk in which other processes find what this one compiles."""
+    return not _NOT_KEPT
+
+
+def _say_not_kept(name: str, error: Exception) -> None:
+    """Log one line a process."""
+    if kernels_are_kept():
+        logger.warning(
+            "compiled kernels cannot be kept, so every process compiles them anew (%s); "
+            "NUMBA_CACHE_DIR may name a folder that can be written to",
+            error,
+        )
+    _NOT_KEPT.append(name)
+
+
 @cache
-def _package_stamp() -> tuple[tuple[str, int, float], ...]:
-    """Name, size and time of every module that kernels are written in."""
+def _digest(module: Path) -> bytes:
+    """Hash of a module's bytes: archives, images and copies change its time."""
+    return hashlib.blake2b(module.read_bytes(), digest_size=8).digest()
+
+
+@cache
+def _package_stamp() -> bytes:
+    """Numba's version, and name and hash of every module that kernels are written in."""
     package = Path(__file__).parent
-    modules = [*package.glob("*.py"), *package.glob("backends/cpu/*.py")]
-    found = [(module.name, module.stat()) for module in sorted(modules)]
-    return tuple((name, stat.st_size, stat.st_mtime) for name, stat in found)
+    modules = sorted([*package.glob("*.py"), *package.glob("backends/cpu/*.py")])
+    found = [module.name.encode() + _digest(module) for module in modules]
+    return b"".join([numba.__version__.encode(), *found])
+
+
+@cache
+def _stamp(module: Path, otherwise: str) -> str:
+    """Hash of the package and of a module of kernels; of `otherwise` where there is no file."""
+    try:
+        own = _digest(module)
+    except OSError:
+        own = otherwise.encode()
+    return hashlib.blake2b(_package_stamp() + own, digest_size=8).hexdigest()
 
 
 def _stamp_cache(compiled: Any) -> None:
@@ -54,22 +105,61 @@ def _stamp_cache(compiled: Any) -> None:
 
     Numba looks at the kernel's own file only, and would go on with old code of the
     functions that it calls in others.
+
+    The stamp is part of the files' names as well. Numba writes the index before the code, and
+    gives code of a new version the names of the old: a process that is killed in between would
+    leave the old code for the new index.
     """
-    file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
-    if file is not None:
-        file._source_stamp = (file._source_stamp, _package_stamp())
-        file._load_index = partial(_load_or_forget, file._load_index)
+    kept = getattr(compiled, "_cache", None)
+    file = getattr(kept, "_cache_file", None)
+    if kept is None or file is None:
+        return
+    path = Path(compiled.py_func.__code__.co_filename)
+    stamp = _stamp(path, repr(file._source_stamp))
+    base = file._index_name.removesuffix(".nbi")
+    file._source_stamp = stamp
+    file._index_name = f"{base}.{stamp}.nbi"
+    file._index_path = os.path.join(file._cache_path, file._index_name)
+    file._data_name_pattern = f"{base}.{stamp}.{{number:d}}.nbc"
+    file._load_index = partial(_load_or_forget, file._load_index)
+    python = base.rpartition(".")[2]
+    tidy = partial(_remove_others, Path(file._cache_path), path.stem, python, stamp)
+    kept.save_overload = partial(_save_or_leave, kept.save_overload, tidy)
 
 
 def _load_or_forget(load: Callable[[], dict[Any, Any]]) -> dict[Any, Any]:
-    """The index of the cache, or an empty one where an earlier release wrote it.
+    """The index of the cache, or an empty one where it cannot be read.
 
-    Numba unpickles it before it looks at the stamp, and types that are gone raise.
+    Numba forgives a file that is missing, and not one that is torn.
     """
     try:
         return load()
     except Exception:
         return {}
+
+
+def _save_or_leave(
+    save: Callable[[Any, Any], None], tidy: Callable[[], None], signature: Any, result: Any
+) -> None:
+    """Keep compiled code on disk if there is room: the fit that waits for it has it already."""
+    try:
+        save(signature, result)
+        tidy()
+    except OSError as error:
+        logger.debug("a compiled kernel is not kept: %s", error)
+
+
+@cache
+def _remove_others(folder: Path, module: str, python: str, stamp: str) -> None:
+    """Remove what other versions of a module left in the cache, once a process.
+
+    Numba never does. Another process may have been faster, or may still read.
+    """
+    stamps = "[0-9a-f]" * len(stamp)
+    for file in folder.glob(f"{escape(module)}.*.{python}.{stamps}.*"):
+        if f".{python}.{stamp}." not in file.name:
+            with suppress(OSError):
+                file.unlink()
 
 
 def twice(function: F) -> tuple[F, F]:

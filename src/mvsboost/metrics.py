@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mvsboost.backends.protocol import Backend
+from mvsboost.backends.protocol import Backend, read_only
 from mvsboost.errors import DataError, ParameterError
 from mvsboost.fixedpoint import sum_scale
 from mvsboost.numerics import exp, log
@@ -31,6 +31,7 @@ __all__ = [
     "RowMean",
     "default_metric",
     "get_metric",
+    "names_for",
     "pinball",
 ]
 
@@ -58,7 +59,8 @@ class Metric:
     function : callable
         ``function(y_true, y_pred) -> float``. Predictions are what the objective's link
         gives: (n,) numbers, (n,) probabilities of class 1, or (n, K) probabilities. For a
-        classifier ``y_true`` holds class codes 0, 1, …: positions in ``classes_``.
+        classifier ``y_true`` holds class codes 0, 1, …: positions in ``classes_``. The arrays
+        handed in are read-only.
     greater_is_better : bool
         Its direction.
     weighted : bool
@@ -93,16 +95,19 @@ class Metric:
 
     def predictions(self, scores: FloatArray) -> FloatArray:
         """What the function takes, (n_outputs, n): raw scores or the link's predictions."""
-        return scores if self.raw else self.link.inverse(scores)
+        scores = read_only(scores)
+        return scores if self.raw else read_only(self.link.inverse(scores))
 
     def evaluate(self, backend: Backend, data: EvaluationRows) -> float:
         """The metric at the backend's current scores."""
         predictions = self.predictions(backend.scores())
         y_pred = predictions[0] if len(predictions) == 1 else predictions.T
+        y_true = read_only(data.target)
         if self.weighted:
-            value = self.function(data.target, y_pred, sample_weight=data.weight)
+            weight = None if data.weight is None else read_only(data.weight)
+            value = self.function(y_true, y_pred, sample_weight=weight)
         else:
-            value = self.function(data.target, y_pred)
+            value = self.function(y_true, y_pred)
         if np.ndim(value) != 0 or not isinstance(value, float | int | np.number | np.bool_):
             raise ParameterError(f"eval_metric {self.name!r}", value, "one real number")
         return float(value)
@@ -121,8 +126,9 @@ class RowMean(Metric):
     name, greater_is_better, raw, link
         As for `Metric`.
     function : callable
-        ``function(target, predictions) -> row losses`` of shape (n,), for predictions of
-        shape (n_outputs, n); each row's loss must depend on that row only.
+        ``function(target, predictions) -> row losses`` of shape (n,) or (1, n), for
+        predictions of shape (n_outputs, n); each row's loss must depend on that row only. The
+        arrays handed in are read-only.
     weighted : bool
         Not looked at: backends always weight the mean.
     finish : callable
@@ -130,6 +136,8 @@ class RowMean(Metric):
     kernel : str
         Name under which a backend may have `function` of raw scores compiled; it gives the
         same bits, faster.
+    at_once : bool
+        Whether a backend passes all its rows in one call; else it may pass slices of them.
 
     Examples
     --------
@@ -144,11 +152,18 @@ class RowMean(Metric):
 
     finish: Callable[[float], float] = _as_it_is
     kernel: str = ""
+    at_once: bool = False
 
     def rowwise(self, target: FloatArray, scores: FloatArray) -> FloatArray:
         """Loss of each row, (n,), for raw scores of shape (n_outputs, n)."""
-        rows: FloatArray = self.function(target, self.predictions(scores))
-        return rows
+        n = scores.shape[1]
+        rows = np.asarray(self.function(read_only(target), self.predictions(scores)))
+        name = f"eval_metric {self.name!r}"
+        if rows.shape not in ((n,), (1, n)):
+            raise ParameterError(name, rows.shape, f"of shape {(n,)}, one number a row")
+        if rows.dtype.kind not in "fiub":
+            raise ParameterError(name, rows.dtype, "an array of real numbers")
+        return rows.reshape(n).astype(np.float64, copy=False)
 
     def evaluate(self, backend: Backend, data: EvaluationRows) -> float:
         """The metric at the backend's current scores, summed where the rows are."""
@@ -294,7 +309,8 @@ def _make_log_loss(objective: Objective) -> Metric:
 def _make_loss(objective: Objective) -> Metric:
     # of the class itself: a subclass may have a loss of its own
     kernel = vars(type(objective)).get("kernel", "")
-    return RowMean("loss", objective.loss, False, raw=True, kernel=kernel)
+    # without one it is a user's, who may hold an array beside the target
+    return RowMean("loss", objective.loss, False, raw=True, kernel=kernel, at_once=not kernel)
 
 
 def _make_pinball(objective: Objective) -> Metric:
@@ -331,6 +347,18 @@ METRIC_NAMES: tuple[str, ...] = tuple(_TABLE)
 """Every name that `get_metric` knows; ``"loss"`` is the objective's own."""
 
 
+def names_for(objective: Objective) -> list[str]:
+    """The names of the metrics that fit an objective.
+
+    Examples
+    --------
+    >>> from mvsboost.objectives import Squared
+    >>> names_for(Squared())
+    ['rmse', 'mse', 'mae', 'r2', 'loss']
+    """
+    return [name for name, (fits, _) in _TABLE.items() if fits(objective)]
+
+
 def get_metric(spec: str | Metric, objective: Objective) -> Metric:
     """The metric that a user means, bound to the objective's link.
 
@@ -357,7 +385,7 @@ def get_metric(spec: str | Metric, objective: Objective) -> Metric:
     if not isinstance(spec, str):
         hint = "Metric(name, function, greater_is_better=...)" if callable(spec) else "a Metric"
         raise ParameterError("eval_metric", spec, f"a name or {hint}")
-    fitting = [name for name, (fits, _) in _TABLE.items() if fits(objective)]
+    fitting = names_for(objective)
     if spec not in fitting:
         which = "one that fits objective" if spec in _TABLE else "one of those for objective"
         raise ParameterError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from os import PathLike
 from typing import Any
 
@@ -65,6 +65,11 @@ class Model:
         self.history: dict[str, dict[str, list[float]]] = {}
         self.best_iteration: int | None = None
         self.metadata: dict[str, Any] = {}
+        self._laid_out: tuple[int, Forest] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the trees as predictions want them, which are laid out again when needed."""
+        return {**vars(self), "_laid_out": None}
 
     @classmethod
     def empty(cls, dataset: Dataset, objective: Objective, baseline: NDArray[np.float64]) -> Model:
@@ -98,10 +103,16 @@ class Model:
     def append(self, trees: list[Tree]) -> None:
         """Add the trees of one iteration."""
         self.iterations.append(trees)
+        self._laid_out = None
+
+    def expect(self, data: str, metrics: Iterable[Metric]) -> None:
+        """Make room for a set's metrics in the history."""
+        for metric in metrics:
+            self.history.setdefault(data, {}).setdefault(metric.name, [])
 
     def record(self, data: str, metric: Metric, value: float) -> None:
         """Append a metric's value to the history."""
-        self.history.setdefault(data, {}).setdefault(metric.name, []).append(value)
+        self.history[data][metric.name].append(value)
 
     def put_scores(self, backend: Backend) -> None:
         """Bring a backend's rows to the scores of this model, tree by tree."""
@@ -130,10 +141,16 @@ class Model:
         self, bins: NDArray[np.uint8], n_iterations: int | None = None, n_threads: int = 1
     ) -> NDArray[np.float64]:
         """Scores of binned rows, (n_outputs, n_rows)."""
-        used = self.iterations[: self.used_iterations(n_iterations)]
         scores = np.repeat(self.baseline[:, None], len(bins), axis=1)
-        Forest.from_iterations(used).add_to(scores, bins, n_threads)
+        self._forest(n_iterations).add_to(scores, bins, n_threads)
         return scores
+
+    def _forest(self, n_iterations: int | None = None) -> Forest:
+        """The trees that a prediction uses; kept for the next, which may be of a row or two."""
+        used, last = self.used_iterations(n_iterations), self._laid_out
+        if last is None or last[0] != used:
+            self._laid_out = last = used, Forest.from_iterations(self.iterations[:used])
+        return last[1]
 
     def staged_scores(
         self, bins: NDArray[np.uint8], n_threads: int = 1
@@ -146,12 +163,13 @@ class Model:
 
     def leaves(self, bins: NDArray[np.uint8], n_threads: int = 1) -> NDArray[np.int32]:
         """Leaf of each row in each tree, (n_rows, n_trees), numbered within its tree."""
-        used = self.iterations[: self.used_iterations()]
-        return Forest.from_iterations(used).leaves(bins, n_threads)
+        return self._forest().leaves(bins, n_threads)
 
-    def predict(self, X: Any, n_threads: int = 1) -> NDArray[np.float64]:
+    def predict(
+        self, X: Any, n_threads: int = 1, *, n_iterations: int | None = None
+    ) -> NDArray[np.float64]:
         """What the link makes of the scores: (n_rows,), or (n_rows, n_outputs) for several."""
-        scores = self.raw_scores(self.bin(X, n_threads=n_threads), n_threads=n_threads)
+        scores = self.raw_scores(self.bin(X, n_threads=n_threads), n_iterations, n_threads)
         predictions = self.objective.link.inverse(scores)
         return predictions[0] if self.n_outputs == 1 else predictions.T
 
@@ -187,7 +205,7 @@ class Model:
             "baseline": self.baseline.tolist(),
             "best_iteration": self.best_iteration,
             "metadata": self.metadata,
-            "history": _each_value(self.history, lambda x: x if math.isfinite(x) else None),
+            "history": _each_value(self.history, _written),
             "schema": self.schema.to_dict(),
             "mapper": self.mapper.to_dict(),
             "iterations": [[tree.to_dict() for tree in trees] for trees in self.iterations],
@@ -212,7 +230,7 @@ class Model:
             )
             model.best_iteration = state["best_iteration"]
             model.metadata = dict(state["metadata"])
-            model.history = _each_value(state["history"], lambda x: math.nan if x is None else x)
+            model.history = _each_value(state["history"], _read)
             model.iterations = [
                 [Tree.from_dict(tree) for tree in trees] for trees in state["iterations"]
             ]
@@ -231,9 +249,15 @@ class Model:
         return model
 
     def _check(self) -> None:
-        """Trees must fit the outputs and the bins of the model."""
+        """Baseline and trees must fit the outputs and the bins of the model."""
+        expected = (self.objective.n_outputs,)
+        if self.baseline.shape != expected or not np.isfinite(self.baseline).all():
+            raise ModelFormatError(
+                f"the model file must have {expected[0]} finite number(s) as its baseline, "
+                f"got {self.baseline.tolist()}"
+            )
         for trees in self.iterations:
-            if len(trees) != self.n_outputs or self.n_outputs != self.objective.n_outputs:
+            if len(trees) != self.n_outputs:
                 raise ModelFormatError("the model file has trees for another number of outputs")
             if any(tree.feature.max() >= self.mapper.n_features for tree in trees):
                 raise ModelFormatError("a tree in the model file tests a feature that is not there")
@@ -258,8 +282,29 @@ class Model:
 def _each_value(
     history: Mapping[str, Mapping[str, list[Any]]], change: Callable[[Any], Any]
 ) -> dict[str, dict[str, list[Any]]]:
-    """A history with every value changed; JSON has no NaN."""
+    """A history with every value changed."""
     return {
         data: {metric: [change(value) for value in values] for metric, values in metrics.items()}
         for data, metrics in history.items()
     }
+
+
+_INFINITE = {"inf": math.inf, "-inf": -math.inf}
+
+
+def _written(value: float) -> float | str | None:
+    """A metric's value as JSON allows, which knows neither NaN nor infinity."""
+    if math.isfinite(value):
+        return value
+    return None if math.isnan(value) else str(float(value))
+
+
+def _read(value: Any) -> float:
+    """The inverse of `_written`."""
+    if value is None:
+        return math.nan
+    if isinstance(value, str):
+        return _INFINITE[value]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"history: {value!r} is not a number")
+    return value

@@ -256,8 +256,9 @@ PARAMETERS: tuple[Parameter, ...] = (
         None,
         "an integer >= 1, or None",
         _or_none(_integer(1)),
-        "Stop when the first metric on the first evaluation set has not improved for so many "
-        "iterations; predictions then use the best number of trees.",
+        "Stop when the first metric on the first evaluation set that is not the training set "
+        "itself has not improved for so many iterations; predictions then use the best number of "
+        "trees. The set of ``validation_fraction`` comes before those of ``eval_set``.",
     ),
     Parameter(
         "validation_fraction",
@@ -285,7 +286,8 @@ PARAMETERS: tuple[Parameter, ...] = (
         -1,
         "an integer other than 0, or None",
         _or_none(lambda value: _integer(-(10**6))(value) and value != 0),
-        "Threads; -1 takes all cores, -2 all but one, None is 1. The model does not depend on it.",
+        "Threads; -1 takes all cores, -2 all but one, None is 1; there are never more than cores. "
+        "The model does not depend on it.",
     ),
     Parameter(
         "random_state",
@@ -352,14 +354,15 @@ def describe(parameters: Iterable[Parameter], indent: str = "    ") -> str:
 # --- parameters in a file -----------------------------------------------------------------------
 
 
-def plain_parameters(values: dict[str, Any]) -> dict[str, Any]:
-    """The parameters a file can hold; objects of the user's own are left out.
+def plain_parameters(values: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The parameters a file can hold, and the names of those it cannot: a user's own objects.
 
-    Left out as well is what does not determine the model: threads and loudness.
+    Left out of both is what does not determine the model: threads and loudness.
     """
     beside = {"n_jobs", "verbose", "callbacks"}
     plain = {name: _plain(value) for name, value in values.items() if name not in beside}
-    return {name: value for name, value in plain.items() if value is not _UNWRITABLE}
+    kept = {name: value for name, value in plain.items() if value is not _UNWRITABLE}
+    return kept, [name for name in plain if name not in kept]
 
 
 _UNWRITABLE = object()
@@ -380,7 +383,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         pairs = [[_plain(k), _plain(v)] for k, v in value.items()]
         return _UNWRITABLE if any(_UNWRITABLE in pair for pair in pairs) else {"pairs": pairs}
-    if type(value).__name__ in _sampler_kinds():
+    if type(value) in _sampler_kinds().values():
         parameters = {name: _plain(item) for name, item in value.get_params().items()}
         if _UNWRITABLE not in parameters.values():
             return {"sampler": type(value).__name__, "parameters": parameters}

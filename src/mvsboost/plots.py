@@ -30,6 +30,8 @@ __all__ = [
 # Okabe and Ito's palette, which stays apart for colour-blind eyes, less its yellow
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_LONGEST = 40
+"""Characters of a name at most: they leave about half of a figure to what is drawn."""
 
 _SAMPLING_PANELS = {
     "rows": "rows drawn",
@@ -69,11 +71,11 @@ def plot_error_by_rate(records: Iterable[Mapping[str, Any]], title: str = "") ->
     axes.axhline(0.0, color="0.35", linewidth=1.2, linestyle="--", label="no sampling")
     for i, (method, points) in enumerate(lines.items()):
         x, y, low, high = zip(*sorted(points), strict=True)
-        (line,) = axes.plot(x, y, label=method, linewidth=1.8, markersize=6, **_style(i))
+        (line,) = axes.plot(x, y, label=_shown(method), linewidth=1.8, markersize=6, **_style(i))
         if low != high:
             axes.fill_between(x, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
     rates = sorted({point[0] for points in lines.values() for point in points})
-    axes.set_title(title)
+    axes.set_title(_shown(title, longest=2 * _LONGEST))
     axes.set_xscale("log")
     axes.set_xticks(rates, _tick_labels(rates))
     axes.set_xticks([], minor=True)
@@ -124,15 +126,15 @@ def plot_prediction(records: Iterable[Mapping[str, Any]], x: str, y: str) -> Fig
     every = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
     for axes, (panel, lines) in zip(every, panels.items(), strict=True):
         for i, (line, points) in enumerate(lines.items()):
-            at = [str(point["x"]) for point in points]
+            at = [_shown(point["x"]) for point in points]
             measured, predicted = (
                 [point[what] for point in points] for what in ("measured", "predicted")
             )
-            axes.plot(at, measured, label=line, **_style(i))
+            axes.plot(at, measured, label=_shown(line), **_style(i))
             axes.plot(at, predicted, linestyle="--", **{**_style(i), "marker": ""})
-        axes.set_title(panel)
+        axes.set_title(_shown(panel))
         axes.set_yscale("log")
-        _label(axes, x, y if axes is every[0] else "")
+        _label(axes, _shown(x), _shown(y) if axes is every[0] else "")
     every[0].legend(frameon=False)
     return figure
 
@@ -161,10 +163,10 @@ def plot_history(estimator: Any) -> Figure:
             values = by_metric.get(metric, [])
             style = {**_style(i), "marker": ""}
             iterations = range(last - len(values) + 1, last + 1)  # a continued model had others
-            axes.plot(iterations, values, label=data, **style)
+            axes.plot(iterations, values, label=_shown(data), **style)
         if best is not None:
             axes.axvline(best, color="0.35", linestyle=":", label=f"best: {best}")
-        _label(axes, "iteration", metric)
+        _label(axes, "iteration", _shown(metric))
         axes.legend(frameon=False)
     return figure
 
@@ -223,7 +225,7 @@ def plot_importance(estimator: Any, kind: str = "gain", max_features: int = 20) 
     totals = model.importances(kind)
     shares = totals / (totals.sum() or 1.0)
     shown = np.argsort(-shares, kind="stable")[:max_features]
-    names = [str(model.schema.names[column]) for column in shown]
+    names = [_shown(model.schema.names[column]) for column in shown]
     figure = _new_figure(7.0, 1.0 + 0.3 * len(shown))
     axes = figure.subplots()
     axes.barh(range(len(shown)), 100.0 * shares[shown], color=_COLOURS[0])
@@ -257,6 +259,26 @@ def _new_figure(width: float, height: float) -> Figure:
     except ImportError as error:
         raise ImportError("plots need matplotlib: pip install mvsboost[plot]") from error
     return Figure(figsize=(width, height), layout="constrained", facecolor="white")
+
+
+def _shown(text: object, longest: int = _LONGEST) -> str:
+    r"""A user's text as a label: a dollar is a dollar, and a long text loses its middle.
+
+    Two dollars would have matplotlib read what is between them as mathematics. Names that begin
+    alike mostly end differently, so both ends are kept.
+
+    Examples
+    --------
+    >>> print(_shown("price ($)"))
+    price (\$)
+    >>> _shown("income_of_the_household_last_year", longest=12)
+    'income…_year'
+    """
+    whole = str(text)
+    if len(whole) > longest:
+        tail = (longest - 1) // 2
+        whole = f"{whole[: longest - 1 - tail]}…{whole[-tail:]}"
+    return whole.replace("$", r"\$")
 
 
 def _style(index: int) -> dict[str, Any]:

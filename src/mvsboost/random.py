@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 from functools import lru_cache
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -73,7 +74,8 @@ def stream_key(seed: int, iteration: int, purpose: Purpose, attempt: int = 0) ->
     >>> bool(stream_key(0, 1, Purpose.DRAW) == stream_key(0, 2, Purpose.DRAW))
     False
     """
-    key = _then(_then(_iteration_key(seed, iteration), purpose), attempt)
+    # a NumPy integer has no room for 64 bits without a sign
+    key = _then(_then(_iteration_key(index(seed), index(iteration)), purpose), attempt)
     return np.uint64(key)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import queue
 import subprocess
 import sys
 from pathlib import Path
@@ -89,6 +90,14 @@ def test_where_all_is_compiled_nothing_happens(
     assert parts == ["announced"]
 
 
+def test_without_a_cache_there_is_no_helper(
+    parts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mvsboost.jit._NOT_KEPT", ["stir"])
+    ahead.prepare_kernels(2)
+    assert parts == ["announced"]
+
+
 @pytest.mark.parametrize("program", ["import time; time.sleep(600)", "raise SystemExit(1)"])
 def test_a_helper_that_hangs_or_fails_is_not_waited_for(
     parts: list[str],
@@ -101,8 +110,50 @@ def test_a_helper_that_hangs_or_fails_is_not_waited_for(
     monkeypatch.setattr(ahead, "_start_helper", lambda: helper)
     ahead.prepare_kernels(2)
     assert parts == ["announced", "growing"]
-    assert helper.returncode != 0
+    assert helper.returncode != ahead._DONE
     assert f"ended with status {helper.returncode}" in caplog.text
+
+
+OTHER_PACKAGE = """
+import queue
+from pathlib import Path
+
+def compile_the_rest():
+    Path(__file__).with_name("queue.txt").write_text(queue.__file__)
+"""
+
+
+def test_a_helper_imports_what_this_process_would_and_nothing_from_the_working_directory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    module = tmp_path / "first" / "mvsboost" / "backends" / "cpu" / "ahead.py"
+    module.parent.mkdir(parents=True)
+    module.write_text(OTHER_PACKAGE)
+    (tmp_path / "first" / "mvsboost" / "__init__.py").touch()
+    (tmp_path / "queue.py").write_text("raise SystemExit(0)")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", ["", str(tmp_path / "first"), *sys.path])
+    helper = ahead._start_helper()
+    assert helper is not None
+    assert helper.wait() == ahead._DONE
+    assert module.with_name("queue.txt").read_text() == queue.__file__
+
+
+@pytest.mark.parametrize(("status", "lines"), [(ahead._DONE, 0), (0, 1)])
+def test_a_helper_is_done_when_it_says_so(
+    parts: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    status: int,
+    lines: int,
+) -> None:
+    caplog.set_level("DEBUG", logger="mvsboost")
+    helper = subprocess.Popen([sys.executable, "-c", f"raise SystemExit({status})"])
+    helper.wait()
+    monkeypatch.setattr(ahead, "_start_helper", lambda: helper)
+    ahead.prepare_kernels(2)
+    assert parts == ["announced", "growing"]
+    assert len(caplog.records) == lines
 
 
 def test_an_interrupt_ends_the_helper(parts: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,6 +130,37 @@ def test_sleepers_are_woken(looks, monkeypatch):
 
 
 @needs_threads
+def test_a_tree_wakes_only_as_many_as_it_needs():
+    threads = Threads(5)
+    assert threads.whole(3, lambda part, crew, n_threads: int(crew[N_ASLEEP])) == 2
+
+
+@needs_threads
+@pytest.mark.usefixtures("small_slices")
+def test_a_kernel_wakes_only_as_many_as_its_rows_are_worth():
+    threads = Threads(5)
+    assert threads.crew(13)[N_ASLEEP] == 4
+    assert threads.crew(14)[N_ASLEEP] >= 3  # it may sleep again by now
+    assert threads.crew(21)[N_ASLEEP] >= 2
+    assert check_sum(threads, 1000) == 5
+
+
+@needs_threads
+def test_those_whom_a_tree_does_not_need_may_sleep():
+    threads = Threads(4)
+    assert is_met(threads)  # all are awake
+
+    def wait(part, crew, n_threads):
+        deadline = time.monotonic() + 30
+        while crew[N_ASLEEP] < 2 and time.monotonic() < deadline:
+            time.sleep(0.001)
+        return int(crew[N_ASLEEP])
+
+    assert threads.whole(2, wait) == 2
+    assert is_met(threads)
+
+
+@needs_threads
 @pytest.mark.usefixtures("small_slices")
 def test_functions_of_python_and_kernels_take_turns():
     threads = Threads(3)

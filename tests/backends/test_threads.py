@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import subprocess
 import sys
 import threading
@@ -16,8 +17,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mvsboost.backends.cpu import CPUBackend
 from mvsboost.backends.cpu import threads as threads_module
 from mvsboost.backends.cpu.threads import SMALLEST_SLICE, Threads, available_cores
+from mvsboost.backends.registry import backend_factory
+from mvsboost.errors import ParameterError
+from mvsboost.objectives import Squared
 
 
 @given(st.integers(1, 64), st.integers(0, 10**7))
@@ -151,3 +156,51 @@ def test_threads_end_with_their_object_and_hold_nothing_of_a_job():
 
 def test_there_is_a_core():
     assert available_cores() >= 1
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({}, 32),
+        ({"cpu.max": "max 100000\n"}, 32),
+        ({"cpu.max": "200000 100000\n"}, 2),
+        ({"cpu.max": "250000 100000\n"}, 3),
+        ({"cpu.max": "1000 100000\n"}, 1),
+        ({"cpu.max": "6400000 100000\n"}, 32),
+        ({"cpu.max": "nonsense"}, 32),
+        ({"cpu/cpu.cfs_quota_us": "150000\n", "cpu/cpu.cfs_period_us": "50000\n"}, 3),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, 32),
+        ({"cpu/cpu.cfs_quota_us": "150000\n"}, 32),
+    ],
+)
+def test_a_quota_of_time_is_worth_so_many_cores(files, expected, tmp_path, monkeypatch):
+    cores = set(range(32))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: cores, raising=False)
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert available_cores(tmp_path) == expected
+
+
+def test_a_fit_has_no_more_threads_than_cores(monkeypatch, make_rows):
+    monkeypatch.setattr(threads_module, "available_cores", lambda: 2)
+    assert [Threads.within_cores(n).n_threads for n in (1, 2, 3, 10**12)] == [1, 2, 2, 2]
+    backend = backend_factory("cpu", 16)(make_rows(), Squared())
+    assert isinstance(backend, CPUBackend)
+    assert backend._threads.n_threads == 2
+
+
+@pytest.mark.parametrize("n_threads", [0, -1, 1.5, True, "2", None])
+def test_the_number_of_threads_must_be_a_positive_integer(n_threads, make_rows):
+    for make in (
+        Threads,
+        Threads.within_cores,
+        lambda n: CPUBackend(make_rows(), Squared(), n),
+        lambda n: backend_factory("cpu", n),
+    ):
+        with pytest.raises(ParameterError, match="n_threads must be a positive whole number"):
+            make(n_threads)
+
+
+def test_the_number_of_threads_may_be_numpys():
+    assert Threads(np.int32(3)).n_threads == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import asdict, is_dataclass
 from functools import partial
@@ -350,6 +351,66 @@ def test_the_first_row_that_is_not_finite_is_named_by_its_global_id(make, make_r
     backend.set_baseline(np.zeros(1))
     with np.errstate(invalid="ignore"):
         assert backend.compute_gradients(2).bad_row == 570
+
+
+class RanksAndBesides:
+    """An objective that looks at all rows, and has an array beside the target."""
+
+    def __init__(self, n):
+        self.besides, self.calls = np.linspace(1.0, 2.0, n), []
+
+    def _noted(self, scores):
+        self.calls.append((scores.shape[1], threading.current_thread()))
+
+    def gradients(self, target, scores):
+        self._noted(scores)
+        rank = np.argsort(np.argsort(target - scores[0]))
+        return (scores - target.mean()) * self.besides - rank, np.ones_like(scores)
+
+    def loss(self, target, scores):
+        self._noted(scores)
+        return (target - target.mean() - scores[0]) ** 2 * self.besides
+
+
+@pytest.mark.usefixtures("small_slices")
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_a_users_own_objective_is_called_once_on_all_rows(n_threads, make_rows, mixed_tree):
+    rows, seen = make_rows(120, weighted=True), []
+    for make in (ReferenceBackend, partial(CPUBackend, n_threads=n_threads)):
+        own = RanksAndBesides(120)
+        objective = CustomObjective(own)
+        backend, metric = make(rows, objective), get_metric("loss", objective)
+        backend.set_baseline(np.zeros(1))
+        backend.apply_tree(mixed_tree, 0)
+        seen.append(
+            (backend.compute_gradients(2), backend.gradients(), backend.metric_range(metric))
+        )
+        assert own.calls == [(120, threading.current_thread())] * 2
+    assert_same(seen[1], seen[0])
+
+
+def test_a_composite_calls_an_objective_chunk_by_chunk(make_rows):
+    own = RanksAndBesides(60)
+    backend = chunked(CPUBackend, [60], make_rows(120), CustomObjective(own))
+    backend.compute_gradients(2)
+    assert [n for n, _ in own.calls] == [60, 60]
+
+
+@pytest.mark.parametrize("weight_scale", [0.25, 0.5, 1.0, 8.0])
+@pytest.mark.parametrize("rule", [AllRows(), Certain()], ids=["all rows", "certain"])
+def test_rows_drawn_whole_keep_their_weight_beside_heavy_ones(
+    weight_scale, rule, make_rows, mixed_tree
+):
+    """Where another chunk has weights of a million, a weight of 1 is less than a unit."""
+    packing, sums = Packing(64.0, 64.0, weight_scale, 8), []
+    for make in (ReferenceBackend, *MAKERS.values()):
+        backend = ready(make(make_rows(120), Squared()), mixed_tree)
+        backend.score_rows(ScoreRule(Score.MVS, 0.1))
+        assert backend.draw(rule).n_certain == 120
+        backend.begin_tree(0, OTHER, packing, None)
+        sums.append(backend.histograms(RowSet.SAMPLE, [0], ALL_FEATURES))
+        assert_same(sums[-1], sums[0])
+    assert packing.unpack(sums[0][0, :6].sum(axis=0)).weight > 60
 
 
 @pytest.mark.usefixtures("small_slices")

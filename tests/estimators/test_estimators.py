@@ -252,6 +252,17 @@ class TestGoingOn:
         assert resumed.model_.to_dict() == whole.model_.to_dict()
         assert small(n_estimators=25).fit(X, y, resume=path).n_iter_ == 25
 
+    @pytest.mark.parametrize("more", [{}, {"validation_fraction": 0.3}])
+    def test_a_run_without_a_seed_goes_on_with_that_it_began_with(self, cancer, tmp_path, more):
+        X, y = cancer
+        path = tmp_path / "run.json"
+        chance = {"random_state": None, "sampler": SGB(rate=0.5), **more}
+        small(n_estimators=3, **chance).fit(X, y, resume=path)
+        seed = Model.load(path).metadata["seed"]
+        resumed = small(n_estimators=6, **chance).fit(X, y, resume=path)
+        whole = small(n_estimators=6, **chance | {"random_state": seed}).fit(X, y)
+        assert resumed.model_.to_dict()["iterations"] == whole.model_.to_dict()["iterations"]
+
     def test_resuming_a_fit_that_stopped_early_adds_nothing_but_going_on_does(
         self, cancer, tmp_path
     ):
@@ -281,6 +292,10 @@ class TestGoingOn:
             small(n_estimators=6, learning_rate=0.2).fit(X, y, resume=path)
         with pytest.raises(DataError, match="other data"):
             small(n_estimators=6).fit(X[::-1], y, resume=path)
+        with pytest.raises(DataError, match=r"other data \(eval_0: None"):
+            small(n_estimators=6).fit(X, y, resume=path, eval_set=[(X, y)])
+        with pytest.raises(ParameterError, match=r"n_estimators must be at least 5.*got 4"):
+            small(n_estimators=4).fit(X, y, resume=path)
         assert MVSClassifier.load(path).n_iter_ == 5  # nothing is lost
 
     def test_going_on_keeps_the_classes(self, cancer):
@@ -448,7 +463,17 @@ class TestFiles:
         assert model.model_.to_dict() == plain.model_.to_dict()
 
     def test_a_sampler_that_cannot_be_written_is_left_out(self):
-        assert plain_parameters({"sampler": MVS(lam=float("inf"))}) == {}
+        given = {"sampler": MVS(lam=float("inf")), "l2": 1.0, "n_jobs": 2}
+        assert plain_parameters(given) == ({"l2": 1.0}, ["sampler"])
+
+    def test_a_sampler_of_ones_own_is_not_taken_for_a_built_in_of_its_name(self, cancer, tmp_path):
+        class GOSS:
+            def probabilities(self, gradients, hessians, iteration):
+                return np.full(gradients.shape[1], 0.5)
+
+        small(sampler=GOSS()).fit(*cancer).save(tmp_path / "m.json")
+        with pytest.warns(UserWarning, match="sampler has the default now"):
+            assert MVSClassifier.load(tmp_path / "m.json").sampler == "mvs"
 
     @pytest.mark.parametrize("part", ["parameters", "classes", "classes_dtype"])
     def test_a_file_that_lacks_the_estimator(self, cancer, tmp_path, part):
@@ -474,10 +499,77 @@ class TestFiles:
 
         model = small_regressor(objective=Huber()).fit(X, y)
         model.save(tmp_path / "m.json")
-        again = MVSRegressor.load(tmp_path / "m.json")
+        with pytest.warns(UserWarning, match=r"m\.json .*: objective has the default now. Use set"):
+            again = MVSRegressor.load(tmp_path / "m.json")
         np.testing.assert_array_equal(again.predict(X), model.predict(X))
         with pytest.raises(ValueError, match="train"):
             small_regressor(objective=again.model_.objective).fit(X, y)
+
+
+class SquareLink:
+    """A link that no file can bring back."""
+
+    name = "square"
+
+    def link(self, mean):
+        return np.sqrt(mean)
+
+    def inverse(self, scores):
+        return scores * scores
+
+
+class SquareLoss:
+    link = SquareLink()
+
+    def gradients(self, target, scores):
+        return 2 * scores * (scores * scores - target), np.maximum(4 * scores * scores, 1e-3)
+
+
+def test_an_objective_with_a_link_of_its_own_is_handed_to_load(diabetes, tmp_path):
+    X, y = diabetes
+    path = tmp_path / "m.json"
+    model = small_regressor(objective=SquareLoss()).fit(X, y, resume=path)
+    again = MVSRegressor.load(path, objective=SquareLoss())  # without a warning
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    more = small_regressor(objective=SquareLoss(), n_estimators=8).fit(X, y, resume=path)
+    assert more.predict(X).shape == y.shape
+    with pytest.raises(DataError, match=r"the file was trained for objective 'SquareLoss'"):
+        MVSRegressor.load(path, objective="squared")
+
+
+def test_early_stopping_does_not_watch_the_training_set(cancer):
+    X, y = cancer
+    options = {"n_estimators": 100, "early_stopping_rounds": 3, "learning_rate": 0.5}
+    sets = (X[:300], y[:300]), (X[300:], y[300:])
+    alone = small(**options).fit(*sets[0], eval_set=[sets[1]])
+    assert alone.best_iteration_ < 90
+    both = small(**options).fit(*sets[0], eval_set=[*sets])
+    assert both.best_iteration_ == alone.best_iteration_
+
+
+def test_predictions_of_the_first_iterations(cancer):
+    X, y = cancer
+    clf = small(n_estimators=6).fit(X, y)
+    staged = list(clf.staged_predict_proba(X))
+    np.testing.assert_array_equal(clf.predict_proba(X, n_iterations=2), staged[1])
+    np.testing.assert_array_equal(clf.predict(X, n_iterations=2), staged[1].argmax(axis=1))
+    scores = clf.decision_function(X, n_iterations=2)
+    np.testing.assert_array_equal(scores, list(clf.staged_decision_function(X))[1])
+    np.testing.assert_array_equal(clf.model_.predict(X, n_iterations=2), staged[1][:, 1])
+    with pytest.raises(ParameterError, match="n_iterations must be from 0 to 6"):
+        clf.predict(X, n_iterations=7)
+
+
+@pytest.mark.parametrize("kind", [bool, int, np.int16, float])
+def test_labels_may_be_objects(cancer, kind):
+    X, y = cancer
+    labels = np.array([kind(label) for label in y], object)
+    clf = small(n_estimators=2).fit(X, labels, eval_set=[(X, labels)])
+    assert clf.classes_.tolist() == [kind(0), kind(1)]
+    assert clf.predict(X).dtype.kind == np.dtype(kind).kind
+    np.testing.assert_array_equal(
+        clf.predict_proba(X), small(n_estimators=2).fit(X, y).predict_proba(X)
+    )
 
 
 def test_own_sampler_learns(cancer):

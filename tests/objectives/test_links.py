@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mvsboost.errors import ParameterError
+from mvsboost.errors import DataError, ParameterError
 from mvsboost.objectives import (
     IdentityLink,
     Link,
@@ -62,6 +62,12 @@ def test_extreme_scores_stay_within_bounds() -> None:
     assert np.all((LogitLink().inverse(scores) >= 0) & (LogitLink().inverse(scores) <= 1))
     assert np.all(np.isfinite(LogLink().inverse(scores)))
     assert MultinomialLogit().inverse(scores.T).ravel() == pytest.approx([0.0, 1.0])
+
+
+@pytest.mark.parametrize("mean", [0.0, -1.5, np.nan])
+def test_a_mean_that_has_no_logarithm(mean: float) -> None:
+    with pytest.raises(DataError, match=rf"positive for link 'log', got {mean}"):
+        LogLink().link(np.array([mean]))
 
 
 def test_by_name() -> None:

@@ -7,17 +7,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mvsboost.errors import ObjectiveError, ParameterError
+from mvsboost.boosting import train
+from mvsboost.data import Dataset
+from mvsboost.errors import DataError, ObjectiveError, ParameterError
 from mvsboost.objectives import (
     CustomObjective,
     IdentityLink,
     Logistic,
     LogitLink,
     LogLink,
+    Poisson,
+    Softmax,
     Squared,
     make_objective,
     objective_from_dict,
 )
+from mvsboost.sampling import MVS
 
 TARGET = np.array([0.0, 1.0, 1.0, 0.0])
 SCORES = np.array([[0.3, -0.2, 1.0, 0.0]])
@@ -167,6 +172,93 @@ def test_links_of_custom_objectives() -> None:
             make_objective(Own(link=link))
 
 
+def test_a_link_of_ones_own_needs_a_name_of_its_own() -> None:
+    class Temper(LogitLink):
+        def inverse(self, scores: np.ndarray) -> np.ndarray:
+            return super().inverse(scores / 2.0)
+
+    with pytest.raises(ParameterError, match=r"objective.link.name must be another .*'logit'"):
+        make_objective(Own(link=Temper()))
+    for name in (None, "", 3):
+        wrong = type("Wrong", (Temper,), {"name": name})()
+        with pytest.raises(ParameterError, match=r"objective.link.name must be a text that is"):
+            make_objective(Own(link=wrong))
+    renamed = type("Renamed", (Temper,), {"name": "temper"})()
+    assert make_objective(Own(link=renamed)).link is renamed
+
+
+@pytest.mark.parametrize(
+    ("attributes", "step"),
+    [
+        ({}, np.inf),
+        ({"link": "logit"}, Logistic.max_step),
+        ({"link": "multinomial", "n_outputs": 3}, Softmax.max_step),
+        ({"link": "log"}, Poisson.max_step),
+        ({"link": "log", "max_step": 0.5}, 0.5),
+        ({"link": "log", "max_step": np.float32(2)}, 2.0),
+        ({"link": "log", "max_step": np.inf}, np.inf),
+    ],
+)
+def test_steps_are_bounded_as_those_of_built_in_objectives(
+    attributes: dict[str, Any], step: float
+) -> None:
+    assert make_objective(Own(**attributes)).max_step == step
+
+
+@pytest.mark.parametrize("step", [0, -1.0, np.nan, "3", True])
+def test_wrong_steps(step: Any) -> None:
+    with pytest.raises(ParameterError, match=r"objective.max_step must be a positive number"):
+        make_objective(Own(max_step=step))
+
+
+def test_own_poisson_is_as_safe_as_the_built_in_one(make_data: Any, make_config: Any) -> None:
+    class OwnPoisson:
+        link = "log"
+
+        def gradients(self, target: np.ndarray, scores: np.ndarray) -> Any:
+            return Poisson().gradients(target, scores)
+
+    def trees(objective: Any) -> Any:
+        options = {"n_estimators": 8, "leaf_values": "sample", "learning_rate": 0.5}
+        model = train(data, make_config(make_objective(objective), MVS(0.05), **options)).model
+        return model.to_dict()["iterations"]
+
+    data = make_data("poisson")
+    unbounded = OwnPoisson()
+    unbounded.max_step = np.inf  # type: ignore[attr-defined]
+    assert trees(OwnPoisson()) == trees("poisson")
+    assert trees(unbounded) != trees("poisson")  # so the bound is met at all
+
+
+def test_a_log_link_needs_a_positive_mean() -> None:
+    own = make_objective(Own(link="log"))
+    with pytest.raises(DataError, match="mean of the target must be positive for link 'log'"):
+        own.baseline(np.array([-0.5]), lambda alpha: 0.0)
+
+
+def test_a_link_must_give_a_finite_baseline() -> None:
+    class Root:
+        name = "root"
+
+        def link(self, mean: np.ndarray) -> np.ndarray:
+            return np.where(mean < 0, np.nan, np.sqrt(np.abs(mean)))
+
+        def inverse(self, scores: np.ndarray) -> np.ndarray:
+            return scores**2
+
+    own = make_objective(Own(link=Root()))
+    assert own.baseline(np.array([4.0]), lambda alpha: 0.0) == [2.0]
+    with pytest.raises(ObjectiveError, match="'own': the baseline must be 1 finite"):
+        own.baseline(np.array([-4.0]), lambda alpha: 0.0)
+
+
+def test_leaf_quantiles_of_an_object() -> None:
+    assert make_objective(Own(leaf_quantile=0.2)).leaf_quantile == 0.2
+    assert make_objective(Own()).leaf_quantile is None
+    with pytest.raises(ParameterError, match=r"objective.leaf_quantile .*got 1.0"):
+        make_objective(Own(leaf_quantile=1.0))
+
+
 def test_own_baseline() -> None:
     own = make_objective(Own(baseline=lambda means, quantile: means[0] + quantile(0.25)))
     assert own.baseline(np.array([1.0]), lambda alpha: 10 * alpha).tolist() == [3.5]
@@ -174,6 +266,14 @@ def test_own_baseline() -> None:
         wrong = make_objective(Own(baseline=lambda means, quantile, bad=bad: bad))
         with pytest.raises(ObjectiveError, match=r"'own': the baseline must be 1 finite"):
             wrong.baseline(np.array([1.0]), lambda alpha: 0.0)
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_a_quantile_that_is_no_float32(make_config: Any) -> None:
+    own = make_objective(Own(baseline=lambda means, quantile: quantile(0.5)))
+    data = Dataset.from_data(np.arange(20.0)[:, np.newaxis], np.full(20, 1e39))
+    with pytest.raises(DataError, match="too large for a float32; scale the target"):
+        train(data, make_config(own))
 
 
 def test_own_loss() -> None:
@@ -195,12 +295,12 @@ def test_restored_from_a_file_it_predicts_but_does_not_train() -> None:
     assert restored.to_dict() == saved
     assert restored.link.inverse(np.zeros((1, 1))) == [[0.5]]
     assert restored.is_classifier
-    for train in (
+    for attempt in (
         lambda: restored.gradients(TARGET, SCORES),
         lambda: restored.baseline(np.ones(1), lambda alpha: 0.0),
     ):
         with pytest.raises(ObjectiveError, match="'Pair' comes from a model file"):
-            train()
+            attempt()
 
 
 def test_a_users_own_link_is_missed_when_it_is_needed() -> None:

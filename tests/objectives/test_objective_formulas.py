@@ -220,3 +220,12 @@ def test_targets_good_for_evaluation_but_not_for_training(
     objective.check_values(target)
     with pytest.raises(DataError, match=message):
         objective.check_target(target)
+
+
+@pytest.mark.parametrize("objective", [Absolute(), Quantile(0.3)], ids=repr)
+def test_targets_whose_residuals_are_no_float32(objective: Objective) -> None:
+    objective.check_target(np.array([-1e38, 1e38]))
+    for check in (objective.check_values, objective.check_target):
+        with pytest.raises(DataError, match=r"got -3e\+38 in row 1 .*scale the target"):
+            check(np.array([0.0, -3e38]))
+    Squared().check_target(np.array([0.0, -3e38]))

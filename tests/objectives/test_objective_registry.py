@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mvsboost.errors import ModelFormatError, ParameterError
+from mvsboost.boosting import train
+from mvsboost.errors import DataError, ModelFormatError, ObjectiveError, ParameterError
+from mvsboost.model import Model
 from mvsboost.objectives import (
     OBJECTIVE_NAMES,
     Absolute,
     Logistic,
+    LogitLink,
+    LogLink,
     Objective,
     Poisson,
     Quantile,
@@ -104,8 +109,157 @@ def test_a_users_subclass_is_an_objective_with_no_loss_of_its_own() -> None:
     plain = make_objective(Plain())
     assert not plain.has_loss
     assert Squared().has_loss
-    assert repr(plain) == "Plain()"
+    assert repr(plain) == "CustomObjective(Plain())"
     assert objective_from_dict(plain.to_dict()).name == "plain"
+
+
+class Mine(Objective):
+    """Squared error as a subclass of the public base; attributes as given."""
+
+    name = "mine"
+
+    def __init__(self, **attributes: Any) -> None:
+        self.__dict__.update(attributes)
+
+    def gradients(self, target: np.ndarray, scores: np.ndarray) -> Any:
+        return scores - target, np.ones_like(scores)
+
+
+TARGET, SCORES = np.array([0.0, 1.0, 1.0]), np.zeros((1, 3))
+
+
+def test_a_users_subclass_can_not_write_to_our_arrays() -> None:
+    class InPlace(Mine):
+        def gradients(self, target: np.ndarray, scores: np.ndarray) -> Any:
+            scores -= target
+            return scores, np.ones_like(scores)
+
+        def loss(self, target: np.ndarray, scores: np.ndarray) -> Any:
+            target[:] = 0.0
+            return target
+
+        def check_values(self, y: np.ndarray) -> None:
+            y.sort()
+
+    objective = make_objective(InPlace())
+    for call in (objective.gradients, objective.loss):
+        with pytest.raises(ValueError, match="read-only"):
+            call(TARGET.copy(), SCORES.copy())
+    with pytest.raises(ValueError, match="read-only"):
+        objective.check_target(TARGET.copy())
+
+
+def test_results_of_a_users_subclass_are_checked() -> None:
+    class Wrong(Mine):
+        def gradients(self, target: np.ndarray, scores: np.ndarray) -> Any:
+            return scores - target, 1.0
+
+        def baseline(self, means: np.ndarray, quantile: Any) -> Any:
+            return np.zeros(2)
+
+        def loss(self, target: np.ndarray, scores: np.ndarray) -> Any:
+            return 0.0
+
+    objective = make_objective(Wrong())
+    with pytest.raises(ObjectiveError, match=r"'mine': the hessian must have shape .*got \(\)"):
+        objective.gradients(TARGET, SCORES)
+    with pytest.raises(ObjectiveError, match="'mine': the baseline must be 1 finite"):
+        objective.baseline(np.ones(1), lambda alpha: 0.0)
+    with pytest.raises(ObjectiveError, match="'mine': the loss must have shape"):
+        objective.loss(TARGET, SCORES)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"leaf_quantile": 1.8}, "objective.leaf_quantile must be None or a number in"),
+        ({"leaf_quantile": "0.5"}, "objective.leaf_quantile must be None or a number in"),
+        ({"leaf_quantile": True}, "objective.leaf_quantile must be None or a number in"),
+        ({"leaf_quantile": 0.5, "n_outputs": 3}, "leaf_quantile must be None for .* several"),
+        ({"n_outputs": 1.5}, "objective.n_outputs must be a positive whole number"),
+        ({"max_step": 0.0}, "objective.max_step must be a positive number"),
+        ({"link": LogitLink}, "objective.link must be a link's name or"),
+    ],
+)
+def test_attributes_of_a_users_subclass_are_checked(
+    attributes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ParameterError, match=message):
+        make_objective(Mine(**attributes))
+
+
+def test_a_users_subclass_keeps_what_it_says_of_itself() -> None:
+    class Counts(Mine):
+        link = LogLink()
+
+        def check_values(self, y: np.ndarray) -> None:
+            super().check_values(y)
+            if np.any(y < 0):
+                raise DataError("no counts")
+
+        def check_target(self, y: np.ndarray) -> None:
+            super().check_target(y)
+            if not np.any(y > 1):
+                raise DataError("no count above 1")
+
+    counts = make_objective(Counts())
+    assert (counts.name, counts.link, counts.is_classifier) == ("mine", LogLink(), False)
+    assert (counts.max_step, counts.default_metric) == (Poisson.max_step, "poisson_deviance")
+    assert counts.baseline(np.ones(1), lambda alpha: 0.0) == [0.0]
+    counts.check_values(np.array([0.0, 1.0]))
+    with pytest.raises(DataError, match="no counts"):
+        counts.check_values(np.array([-1.0, 2.0]))
+    with pytest.raises(DataError, match="no count above 1"):
+        counts.check_target(np.array([0.0, 1.0]))
+    with pytest.raises(DataError, match="finite"):
+        counts.check_values(np.array([0.0, np.nan]))
+    own = Mine(leaf_quantile=0.25, max_step=2, default_metric="mae", n_outputs=np.int64(1))
+    objective = make_objective(own)
+    assert (objective.leaf_quantile, objective.max_step) == (0.25, 2.0)
+    assert objective.default_metric == "mae"
+    with pytest.raises(DataError, match="scale the target"):
+        objective.check_values(np.array([1e39]))
+
+
+def test_numbers_of_outputs_of_numpy_can_be_saved() -> None:
+    own = Mine(n_outputs=np.int64(3), is_classifier=np.True_)
+    for objective in (make_objective(own, n_classes=3), own):
+        assert json.loads(json.dumps(objective.to_dict()))["n_outputs"] == 3
+
+
+def test_wrapping_happens_once_and_never_to_built_in_objectives() -> None:
+    once = make_objective(Mine())
+    assert make_objective(once) is once
+    restored = objective_from_dict(once.to_dict())
+    assert make_objective(restored) is restored
+    for objective in (Logistic(), Softmax(3), Squared(), Absolute(), Quantile(0.5), Poisson()):
+        assert make_objective(objective) is objective
+
+
+class Focal(Logistic):
+    """A built-in objective with other gradients and a name of its own."""
+
+    name = "focal"
+
+    def gradients(self, target: np.ndarray, scores: np.ndarray) -> Any:
+        g, h = super().gradients(target, scores)
+        return 0.5 * g, h
+
+
+@pytest.mark.parametrize("prepare", [make_objective, lambda objective: objective])
+def test_a_renamed_built_in_objective_predicts_after_loading(
+    prepare: Any, make_data: Any, make_config: Any, tmp_path: Path
+) -> None:
+    data, X = make_data("logistic"), np.random.default_rng(0).normal(size=(20, 4))
+    X[:, 3] = np.arange(20) % 6
+    model = train(data, make_config(prepare(Focal()))).model
+    model.save(tmp_path / "m.json")
+    again = Model.load(tmp_path / "m.json")
+    assert np.array_equal(again.predict(X), model.predict(X))
+    assert again.objective.name == "focal"
+    assert again.objective.is_classifier
+    plain = train(data, make_config(Logistic())).model
+    assert not np.array_equal(plain.predict(X), model.predict(X))
 
 
 @pytest.mark.parametrize(

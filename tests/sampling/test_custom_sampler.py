@@ -119,6 +119,10 @@ def test_wrapping():
     assert isinstance(Uniform(0.3), CustomSampler)
     assert make_sampler(wrapped) is wrapped
     assert clone(wrapped).custom.rate == 0.3
+    assert wrapped.share == 1.0
+    sparing = Uniform(0.3)
+    sparing.share = 0.3
+    assert make_sampler(sparing).share == 0.3
 
 
 @pytest.mark.parametrize("spec", [Uniform, WrappedSampler(3), "uniform"])

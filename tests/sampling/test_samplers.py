@@ -128,6 +128,19 @@ class TestSizes:
         if n_top:
             assert (rows.weights[g > np.sort(g)[-n_top]] == 1.0).all()
 
+    @pytest.mark.parametrize("kind", [SGB, Bernoulli, PoissonBootstrap, MVS, ImportanceSampling])
+    @pytest.mark.parametrize("number", [np.float16, np.float32])
+    def test_rates_of_numpy_are_numbers(self, kind, number):
+        g = np.ones(300)
+        g[7] = 1e25  # so that a threshold is found by bisection
+        rows = GradientRows(g, np.ones(300))
+        drawn = []
+        for rate in (number(0.5), 0.5):
+            sample = kind(rate).draw(rows, rows.context())
+            assert type(sample.rate) is float
+            drawn.append(rows.weights.copy())
+        np.testing.assert_array_equal(*drawn)
+
     def test_goss_keeps_the_largest_gradients(self):
         rows = random_rows()
         size = np.abs(rows.gradients()[0][0])

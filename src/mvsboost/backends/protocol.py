@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,7 @@ __all__ = [
     "feature_offsets",
     "residual_key",
     "residual_of_key",
+    "read_only",
 ]
 
 
@@ -98,6 +99,16 @@ class BinnedRows:
         )
 
 
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+def read_only(array: NDArray[Scalar]) -> NDArray[Scalar]:
+    """A view of a backend's numbers that a user's code can look at but not write to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 class RowObjective(Protocol):
     """What a backend asks of an objective."""
 
@@ -116,6 +127,10 @@ class RowMetric(Protocol):
     @property
     def kernel(self) -> str:
         """Name of the row loss, for backends that have it compiled; may be empty."""
+
+    @property
+    def at_once(self) -> bool:
+        """Whether `rowwise` wants all rows of a backend in one call; else slices will do."""
 
     def rowwise(
         self, target: NDArray[np.float64], scores: NDArray[np.float64]

@@ -19,6 +19,8 @@ BackendFactory = Callable[[BinnedRows, RowObjective], Backend]
 def backend_factory(device: str, n_threads: int) -> BackendFactory:
     """A function that puts rows behind the backend of a device.
 
+    There are no more threads than cores, however many are asked for.
+
     Examples
     --------
     >>> backend_factory("abacus", 1)
@@ -27,9 +29,9 @@ def backend_factory(device: str, n_threads: int) -> BackendFactory:
     mvsboost.errors.ParameterError: device must be one of 'cpu', 'reference', got 'abacus'
     """
     if device == "cpu":
-        prepare_kernels(n_threads)
         # of one fit: threads of another backend would stay awake on cores that this one needs
-        threads = Threads(n_threads)
+        threads = Threads.within_cores(n_threads)
+        prepare_kernels(threads.n_threads)
         return lambda rows, objective: CPUBackend(rows, objective, threads)
     if device == "reference":
         return ReferenceBackend

@@ -23,7 +23,12 @@ from mvsboost.objectives.links import (
     MultinomialLogit,
     link_by_name,
 )
-from mvsboost.objectives.registry import OBJECTIVE_NAMES, make_objective, objective_from_dict
+from mvsboost.objectives.registry import (
+    OBJECTIVE_NAMES,
+    make_objective,
+    objective_from_dict,
+    same_kind,
+)
 
 __all__ = [
     "OBJECTIVE_NAMES",
@@ -44,4 +49,5 @@ __all__ = [
     "link_by_name",
     "make_objective",
     "objective_from_dict",
+    "same_kind",
 ]

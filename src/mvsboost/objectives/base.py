@@ -14,13 +14,20 @@ from mvsboost.objectives.links import FloatArray, IdentityLink, Link
 
 __all__ = ["Objective"]
 
+LARGEST_OF_QUANTILES = 1e38
+"""Residuals whose quantiles are leaf values are float32 numbers, which end at 3.4e38: the
+difference of two targets must be one."""
+
 
 class Objective(ABC):
     """A loss composed with a link.
 
     Gradients are those of an unweighted row; row weights and ``order`` are the
-    backend's affair. Everything is computed row by row, so that a slice of the
-    rows gives a slice of the result, bit for bit.
+    backend's affair. The built-in objectives compute everything row by row, so that
+    a slice of the rows gives a slice of the result, bit for bit. One of a user's own
+    is called once for all rows of a backend, on one thread, so it may look at other
+    rows too; but a composite backend calls it chunk by chunk, and then the model
+    depends on the chunks unless it, too, works row by row.
 
     Attributes
     ----------
@@ -32,15 +39,17 @@ class Objective(ABC):
         From scores to predictions.
     leaf_quantile : float or None
         None: a leaf's value is the Newton step −G/(H + l2). A number α: it is the
-        α-quantile of the residuals y − F in the leaf.
+        α-quantile of the residuals y − F in the leaf. Only with one output.
     max_step : float
         Largest magnitude of a leaf's value before shrinkage. A Newton step can be arbitrarily
         long where the hessian nearly vanishes, and where the link is an exponential one such
-        step ends in an overflow.
+        step ends in an overflow. A user's own objective that does not set it has the step of
+        its link: 30 for "logit" and "multinomial", 3 for "log", otherwise infinity.
     is_classifier : bool
         Whether the target holds class codes 0, 1, ….
     default_metric : str
-        Name of the metric that is watched when the user names none.
+        Name of the metric that is watched when the user names none. A user's own objective
+        that does not set it has its loss, or else a metric that fits its link.
     """
 
     name: str = "objective"
@@ -91,6 +100,17 @@ class Objective(ABC):
                 f"target must be finite, got {y[bad[0]]} in row {bad[0]} "
                 f"({len(bad)} such rows); remove or fill them"
             )
+        if self.leaf_quantile is not None:
+            self._check_size(y)
+
+    def _check_size(self, y: FloatArray) -> None:
+        large = np.flatnonzero(np.abs(y) > LARGEST_OF_QUANTILES)
+        if len(large):
+            raise DataError(
+                f"target must be within ±{LARGEST_OF_QUANTILES:g} for objective {self.name!r}, "
+                f"whose leaves are quantiles, got {y[large[0]]} in row {large[0]} "
+                f"({len(large)} such rows); scale the target"
+            )
 
     def check_target(self, y: FloatArray) -> None:
         """Raise a `DataError` if the objective cannot be trained on `y`."""
@@ -102,8 +122,8 @@ class Objective(ABC):
             "kind": "custom",
             "name": self.name,
             "link": self.link.name,
-            "n_outputs": self.n_outputs,
-            "is_classifier": self.is_classifier,
+            "n_outputs": int(self.n_outputs),
+            "is_classifier": bool(self.is_classifier),
         }
 
     def __repr__(self) -> str:

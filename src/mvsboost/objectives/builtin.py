@@ -15,9 +15,17 @@ import numpy as np
 from mvsboost.errors import DataError, ParameterError
 from mvsboost.numerics import coarse_sigmoid, exp, log
 from mvsboost.objectives.base import Objective
-from mvsboost.objectives.links import FloatArray, LogitLink, LogLink, MultinomialLogit
+from mvsboost.objectives.links import (
+    LOG_STEP,
+    LOGIT_STEP,
+    FloatArray,
+    LogitLink,
+    LogLink,
+    MultinomialLogit,
+)
 
 __all__ = [
+    "BUILTIN",
     "SMALLEST_HESSIAN",
     "Absolute",
     "Logistic",
@@ -31,13 +39,6 @@ SMALLEST_HESSIAN = 1e-16
 """Floor of p(1 − p): a row that is predicted with certainty keeps a positive curvature."""
 
 
-LOGIT_STEP = 30.0
-"""Past scores of ±30 a probability is 0 or 1 to all that matters."""
-
-LOG_STEP = 3.0
-"""A leaf may multiply a mean by at most e³, about 20, before shrinkage."""
-
-
 class BuiltinObjective(Objective):
     """An objective that a model file restores in full from its name and parameters."""
 
@@ -46,8 +47,11 @@ class BuiltinObjective(Objective):
         return {}
 
     def to_dict(self) -> dict[str, Any]:
-        """Name and parameters."""
-        return {"kind": "builtin", "name": self.name, **self.parameters()}
+        """Name and parameters; of a user's subclass, what a file keeps of any user's objective."""
+        kind = type(self)
+        if BUILTIN.get(kind.name) is not kind:
+            return super().to_dict()
+        return {"kind": "builtin", "name": kind.name, **self.parameters()}
 
     def __repr__(self) -> str:
         inside = ", ".join(f"{key}={value!r}" for key, value in self.parameters().items())
@@ -307,6 +311,12 @@ class Poisson(BuiltinObjective):
         super().check_target(y)
         if not np.any(y > 0):
             raise DataError("target must have a positive value for objective 'poisson', got only 0")
+
+
+BUILTIN: dict[str, type[BuiltinObjective]] = {
+    kind.name: kind for kind in (Logistic, Softmax, Squared, Absolute, Quantile, Poisson)
+}
+"""By the name under which a model file and a backend know them."""
 
 
 def _check_codes(y: FloatArray, n_classes: int, name: str) -> None:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from mvsboost.backends.protocol import read_only
 from mvsboost.errors import ObjectiveError, ParameterError
 from mvsboost.objectives.base import Objective
-from mvsboost.objectives.links import FloatArray, IdentityLink, Link, link_by_name
+from mvsboost.objectives.links import (
+    STEP_OF_LINK,
+    FloatArray,
+    IdentityLink,
+    Link,
+    check_link,
+    link_by_name,
+)
 
 __all__ = ["CustomObjective", "RestoredObjective"]
 
@@ -33,8 +42,15 @@ class CustomObjective(Objective):
 
         It may have ``link`` (a link, the name of one; identity if missing), ``n_outputs``
         (1; with more, the target holds class codes), ``name``, ``is_classifier`` (true with
-        several outputs or the link "logit"), ``baseline(means, quantile)`` and
-        ``loss(target, scores)``.
+        several outputs or the link "logit"), ``baseline(means, quantile)``,
+        ``loss(target, scores)``, ``default_metric`` (the loss, or one that fits the link),
+        ``leaf_quantile`` (leaves are Newton steps; see `Objective`), ``max_step`` (largest
+        magnitude of a leaf's value before shrinkage: 30 for the links "logit" and
+        "multinomial", 3 for "log", otherwise infinity), and ``check_values(y)`` and
+        ``check_target(y)``, which raise if the objective is not defined for a target, or
+        cannot be trained on it.
+
+        An `Objective` of the user's own is such an object too.
 
     Examples
     --------
@@ -60,16 +76,18 @@ class CustomObjective(Objective):
                 "or with both gradient(target, score) and hessian(target, score)",
             )
         self.source = source
-        self.name = str(getattr(source, "name", type(source).__name__))
+        self.name = str(_own(source, "name") or type(source).__name__)
         self.n_outputs = _read_n_outputs(source)
         self.link = _read_link(source)
+        self.leaf_quantile = _read_leaf_quantile(source, self.n_outputs)
+        self.max_step = _read_max_step(source, self.link)
         of_classes = self.n_outputs > 1 or self.link.name in ("logit", "multinomial")
         self.is_classifier = bool(getattr(source, "is_classifier", of_classes))
-        self.default_metric = _default_metric(self)
+        self.default_metric = _own(source, "default_metric") or _default_metric(self)
 
     def gradients(self, target: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The user's derivatives, checked, as float64 arrays of shape (n_outputs, n)."""
-        target, scores = _read_only(target), _read_only(scores)
+        target, scores = read_only(target), read_only(scores)
         if callable(getattr(self.source, "gradients", None)):
             result = self.source.gradients(target, scores)
             if not isinstance(result, tuple | list) or len(result) != 2:
@@ -110,10 +128,8 @@ class CustomObjective(Objective):
 
     def baseline(self, means: FloatArray, quantile: Callable[[float], float]) -> FloatArray:
         """The user's baseline, or the link of the target's mean."""
-        own = getattr(self.source, "baseline", None)
-        if own is None:
-            return super().baseline(means, quantile)
-        array = np.atleast_1d(self._numbers("baseline", own(means, quantile)))
+        baseline = _own(self.source, "baseline") or super().baseline
+        array = np.atleast_1d(self._numbers("baseline", baseline(read_only(means), quantile)))
         if array.shape != (self.n_outputs,) or not np.all(np.isfinite(array)):
             raise ObjectiveError(
                 f"objective {self.name!r}: the baseline must be {self.n_outputs} finite "
@@ -124,13 +140,15 @@ class CustomObjective(Objective):
     @property
     def has_loss(self) -> bool:
         """Whether the user gave a loss."""
+        if isinstance(self.source, Objective):
+            return self.source.has_loss
         return callable(getattr(self.source, "loss", None))
 
     def loss(self, target: FloatArray, scores: FloatArray) -> FloatArray:
         """The user's loss of each row, checked."""
         if not self.has_loss:
             return super().loss(target, scores)
-        rows = self._numbers("loss", self.source.loss(_read_only(target), _read_only(scores)))
+        rows = self._numbers("loss", self.source.loss(read_only(target), read_only(scores)))
         n = scores.shape[1]
         if rows.shape not in ((n,), (1, n)):
             raise ObjectiveError(
@@ -138,6 +156,21 @@ class CustomObjective(Objective):
                 f"got {rows.shape}"
             )
         return rows.reshape(n)
+
+    def check_values(self, y: FloatArray) -> None:
+        """Values must be finite, and such as the user's own check takes."""
+        super().check_values(y)
+        self._ask("check_values", y)
+
+    def check_target(self, y: FloatArray) -> None:
+        """The user's own check, if there is one, after that of the values."""
+        super().check_target(y)
+        self._ask("check_target", y)
+
+    def _ask(self, check: str, y: FloatArray) -> None:
+        own = _own(self.source, check)
+        if own is not None:
+            own(read_only(y))
 
     def __repr__(self) -> str:
         return f"CustomObjective({self.source!r})"
@@ -205,6 +238,16 @@ class MissingLink:
         )
 
 
+def _own(source: Any, name: str) -> Any:
+    """What the user's object has under this name itself, or None: `Objective` does not count."""
+    own = [getattr(source, "__dict__", {})]
+    for kind in type(source).__mro__:
+        if kind is Objective:
+            return getattr(source, name) if any(name in names for names in own) else None
+        own.append(vars(kind))
+    return getattr(source, name, None)
+
+
 def _read_n_outputs(source: Any) -> int:
     n_outputs = getattr(source, "n_outputs", 1)
     whole = isinstance(n_outputs, int | np.integer) and not isinstance(n_outputs, bool)
@@ -219,11 +262,34 @@ def _read_link(source: Any) -> Link:
         return IdentityLink()
     if isinstance(link, str):
         return link_by_name(link)
-    if isinstance(link, type) or not isinstance(link, Link):
+    return check_link(link)
+
+
+def _read_leaf_quantile(source: Any, n_outputs: int) -> float | None:
+    alpha = getattr(source, "leaf_quantile", None)
+    if alpha is None:
+        return None
+    if not _is_number(alpha) or not 0.0 < alpha < 1.0:
+        raise ParameterError("objective.leaf_quantile", alpha, "None or a number in (0, 1)")
+    if n_outputs > 1:
         raise ParameterError(
-            "objective.link", link, "a link's name or an object with name, link and inverse"
+            "objective.leaf_quantile", alpha, "None for an objective of several outputs"
         )
-    return link
+    return float(alpha)
+
+
+def _read_max_step(source: Any, link: Link) -> float:
+    step = _own(source, "max_step")
+    if step is None:
+        return STEP_OF_LINK.get(link.name, math.inf)
+    if not _is_number(step) or not step > 0.0:
+        raise ParameterError("objective.max_step", step, "a positive number, or left out")
+    return float(step)
+
+
+def _is_number(value: Any) -> bool:
+    real = isinstance(value, float | int | np.floating | np.integer)
+    return real and not isinstance(value, bool)
 
 
 def _default_metric(objective: Objective) -> str:
@@ -232,12 +298,6 @@ def _default_metric(objective: Objective) -> str:
     if objective.is_classifier and objective.link.name not in _METRIC_BY_LINK:
         return "error"
     return _METRIC_BY_LINK.get(objective.link.name, "rmse")
-
-
-def _read_only(array: FloatArray) -> FloatArray:
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 def _describe(value: Any) -> str:

@@ -9,15 +9,16 @@ prediction has the same bits on every machine.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mvsboost.errors import ParameterError
+from mvsboost.errors import DataError, ParameterError
 from mvsboost.numerics import exp, log, sigmoid
 
 __all__ = [
+    "STEP_OF_LINK",
     "FloatArray",
     "IdentityLink",
     "Link",
@@ -84,7 +85,12 @@ class LogLink:
     name: ClassVar[str] = "log"
 
     def link(self, mean: FloatArray) -> FloatArray:
-        """F = log µ."""
+        """F = log µ, for µ > 0."""
+        if not np.all(mean > 0.0):
+            raise DataError(
+                f"the mean of the target must be positive for link 'log', got {np.min(mean)}; "
+                f"use another link, or a target that is not negative and not 0 everywhere"
+            )
         scores: FloatArray = log(mean)
         return scores
 
@@ -151,6 +157,39 @@ class MultinomialLogit:
 _LINKS: dict[str, type[IdentityLink | LogLink | LogitLink | MultinomialLogit]] = {
     link.name: link for link in (IdentityLink, LogLink, LogitLink, MultinomialLogit)
 }
+
+LOGIT_STEP = 30.0
+"""Past scores of ±30 a probability is 0 or 1 to all that matters."""
+
+LOG_STEP = 3.0
+"""A leaf may multiply a mean by at most e³, about 20, before shrinkage."""
+
+STEP_OF_LINK = {"logit": LOGIT_STEP, "multinomial": LOGIT_STEP, "log": LOG_STEP}
+"""Largest magnitude of a leaf's value where the link is an exponential one, by its name."""
+
+
+def check_link(link: Any) -> Link:
+    """An objective's link, which a model file can keep by its name.
+
+    Examples
+    --------
+    >>> check_link(LogitLink())
+    LogitLink()
+    """
+    if isinstance(link, type) or not isinstance(link, Link):
+        raise ParameterError(
+            "objective.link", link, "a link's name or an object with name, link and inverse"
+        )
+    if not isinstance(link.name, str) or not link.name:
+        raise ParameterError("objective.link.name", link.name, "a text that is not empty")
+    # what is loaded under a built-in name is the built-in link
+    if type(link) is not _LINKS.get(link.name, type(link)):
+        raise ParameterError(
+            "objective.link.name",
+            link.name,
+            "another name than that of a built-in link, when it is one of your own",
+        )
+    return link
 
 
 def link_by_name(name: str) -> Link:

@@ -5,24 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mvsboost.errors import ModelFormatError, ParameterError
+from mvsboost.errors import DataError, ModelFormatError, ParameterError
 from mvsboost.objectives.base import Objective
-from mvsboost.objectives.builtin import (
-    Absolute,
-    BuiltinObjective,
-    Logistic,
-    Poisson,
-    Quantile,
-    Softmax,
-    Squared,
-)
+from mvsboost.objectives.builtin import BUILTIN, Quantile, Softmax
 from mvsboost.objectives.custom import CustomObjective, RestoredObjective
 
-__all__ = ["OBJECTIVE_NAMES", "make_objective", "objective_from_dict"]
+__all__ = ["OBJECTIVE_NAMES", "make_objective", "objective_from_dict", "same_kind"]
 
-_BUILTIN: dict[str, type[BuiltinObjective]] = {
-    kind.name: kind for kind in (Logistic, Softmax, Squared, Absolute, Quantile, Poisson)
-}
 _ALIASES = {
     "binary": "logistic",
     "log_loss": "logistic",
@@ -30,7 +19,10 @@ _ALIASES = {
     "absolute_error": "absolute",
 }
 
-OBJECTIVE_NAMES: tuple[str, ...] = (*_BUILTIN, *_ALIASES)
+_READY = (*BUILTIN.values(), CustomObjective, RestoredObjective)
+"""Kinds that need no wrapping; a user's subclass is wrapped, or nobody would check its results."""
+
+OBJECTIVE_NAMES: tuple[str, ...] = (*BUILTIN, *_ALIASES)
 """Every name that `make_objective` knows."""
 
 
@@ -42,8 +34,9 @@ def make_objective(
     Parameters
     ----------
     spec : str, Objective or object
-        A name out of `OBJECTIVE_NAMES`, an objective, or an object of the user's (see
-        `CustomObjective`). ``"log_loss"`` is softmax when there are more than two classes.
+        A name out of `OBJECTIVE_NAMES`, an objective of the library's, or an object of the
+        user's, which may be an `Objective` as well, and is wrapped in a `CustomObjective`.
+        ``"log_loss"`` is softmax when there are more than two classes.
     n_classes : int, optional
         Classes of the target; given, the objective must be one for that many classes.
     alpha : float, optional
@@ -61,7 +54,7 @@ def make_objective(
     else:
         if alpha is not None:
             raise ParameterError("alpha", alpha, "left out unless objective is 'quantile'")
-        objective = spec if isinstance(spec, Objective) else CustomObjective(spec)
+        objective = spec if type(spec) in _READY else CustomObjective(spec)
         _check_name(objective)
     if n_classes is not None:
         _check_classes(objective, n_classes)
@@ -72,7 +65,7 @@ def _by_name(spec: str, n_classes: int | None, alpha: float | None) -> Objective
     if spec == "log_loss" and n_classes is not None and n_classes > 2:
         spec = "softmax"
     name = _ALIASES.get(spec, spec)
-    if name not in _BUILTIN:
+    if name not in BUILTIN:
         allowed = ", ".join(map(repr, OBJECTIVE_NAMES))
         raise ParameterError("objective", spec, f"one of {allowed}, or an object with gradients")
     if alpha is not None and name != "quantile":
@@ -83,12 +76,12 @@ def _by_name(spec: str, n_classes: int | None, alpha: float | None) -> Objective
         return Softmax(n_classes)
     if name == "quantile":
         return Quantile() if alpha is None else Quantile(alpha)
-    return _BUILTIN[name]()
+    return BUILTIN[name]()
 
 
 def _check_name(objective: Objective) -> None:
     # backends run their compiled formula for a built-in name, and never look at the object
-    known = _BUILTIN.get(objective.name)
+    known = BUILTIN.get(objective.name)
     if known is not None and type(objective) is not known:
         raise ParameterError(
             "objective.name",
@@ -126,12 +119,34 @@ def objective_from_dict(state: Mapping[str, Any]) -> Objective:
         fields = dict(state)
         kind = fields.pop("kind")
         if kind == "builtin":
-            return _BUILTIN[fields.pop("name")](**fields)
+            return BUILTIN[fields.pop("name")](**fields)
         if kind == "custom" and _is_custom_state(fields):
             return RestoredObjective(**fields)
     except (KeyError, TypeError, ValueError) as error:
         raise ModelFormatError(f"objective in the model file cannot be read: {state}") from error
     raise ModelFormatError(f"objective in the model file cannot be read: {state}")
+
+
+def same_kind(then: Objective, now: Objective, where: str) -> Objective:
+    """`now`, if a model that `where` has of `then` can go on with it.
+
+    Of a user's own nothing but its name, its link and its outputs can be compared.
+    """
+    if then.to_dict() != now.to_dict():
+        raise DataError(
+            f"{where} was trained for {_told(then)}, this is for {_told(now)}: continue with the "
+            f"objective it was trained with"
+        )
+    return now
+
+
+def _told(objective: Objective) -> str:
+    about = {key: value for key, value in objective.to_dict().items() if key not in _TOLD_APART}
+    inside = "".join(f", {key} {value!r}" for key, value in about.items())
+    return f"objective {objective.name!r} with link {objective.link.name!r}{inside}"
+
+
+_TOLD_APART = ("kind", "name", "link")
 
 
 def _is_custom_state(fields: Mapping[str, Any]) -> bool:

@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mvsboost.backends.protocol import Given
+from mvsboost.backends.protocol import Given, read_only
 from mvsboost.errors import ParameterError
 from mvsboost.sampling.base import Sampler, draw_some
 from mvsboost.sampling.context import Sample, SampledRows, SamplingContext
@@ -60,7 +60,8 @@ class WrappedSampler(Sampler):
     The gradients of all rows are brought together for it, so it costs more than the
     built-in samplers where rows live on other machines. An empty draw is repeated under
     the next number of every row; after 64 empty draws the row with the largest probability
-    is taken with weight 1.
+    is taken with weight 1. If the object has a ``share``, about how many of the rows it draws, that
+    is this sampler's too.
 
     Parameters
     ----------
@@ -76,6 +77,11 @@ class WrappedSampler(Sampler):
         if not isinstance(self.custom, CustomSampler):
             raise ParameterError("custom", self.custom, "an object with a method probabilities")
 
+    @property
+    def share(self) -> float:
+        """What the user's object says; all rows if it says nothing."""
+        return float(getattr(self.custom, "share", 1.0))
+
     def _draw(self, backend: SampledRows, context: SamplingContext) -> Sample:
         p = self._probabilities(backend, context)
         summary = draw_some(backend, context, lambda key: Given(key, p))
@@ -86,7 +92,7 @@ class WrappedSampler(Sampler):
         return Sample(summary, rate=float(p.mean()))
 
     def _probabilities(self, backend: SampledRows, context: SamplingContext) -> NDArray[np.float64]:
-        g, h = (_read_only(array) for array in backend.gradients())
+        g, h = (read_only(array) for array in backend.gradients())
         name = f"{type(self.custom).__name__}.probabilities(...)"
         given = self.custom.probabilities(g, h, context.iteration)
         try:
@@ -105,9 +111,3 @@ class WrappedSampler(Sampler):
             allowed = f"positive where g or h is not zero, or sums are biased (row {row})"
             raise ParameterError(name, 0.0, allowed)
         return p
-
-
-def _read_only(array: NDArray[np.float32]) -> NDArray[np.float32]:
-    view = array.view()
-    view.flags.writeable = False
-    return view

@@ -4,7 +4,7 @@ Best-first pops the node of largest gain; depth-wise pops a level. For every new
 pair of children only the histogram of the smaller is built; the other is the
 parent's less that one, exactly, since histograms are integers.
 
-With a second look (METHOD §6) the sample's histograms only rank the features;
+With a second look (docs/method.md) the sample's histograms only rank the features;
 the best K go on, and all rows of the node decide among them.
 
 With narrowing a node deep enough passes on to its children only those of its

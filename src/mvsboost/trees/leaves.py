@@ -1,4 +1,4 @@
-"""Where leaf values come from (METHOD §5): the sample, all rows, or quantiles of residuals."""
+"""Where leaf values come from: the sample, all rows, or quantiles of residuals."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from mvsboost.backends.cpu.nodes import finish_nodes
 from mvsboost.backends.protocol import DIGIT_BITS, Backend, GradientRange, residual_of_key
+from mvsboost.errors import DataError
 from mvsboost.fixedpoint import sum_scale
 from mvsboost.trees.grower import GrownTree
 from mvsboost.trees.tree import Tree
@@ -60,7 +61,10 @@ def residual_quantiles(backend: Backend, tree: Tree, alpha: float) -> NDArray[np
         rank = rank - np.where(digit > 0, reached[nodes, digit - 1], 0)
         prefix = (prefix << DIGIT_BITS) | digit
     values = residual_of_key(prefix.astype(np.uint32)).astype(np.float64)
-    return np.where(tree.is_leaf & (reached[:, -1] > 0), values, 0.0)
+    values = np.where(tree.is_leaf & (reached[:, -1] > 0), values, 0.0)
+    if not np.isfinite(values).all():
+        raise DataError("a residual of the target is too large for a float32; scale the target")
+    return values
 
 
 def with_values(

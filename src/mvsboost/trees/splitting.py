@@ -39,7 +39,7 @@ class FeatureTable:
     @cached_property
     def every(self) -> NDArray[np.int64]:
         """All features in their order."""
-        return np.arange(self.n_features)
+        return np.arange(self.n_features, dtype=np.int64)
 
     def of(self, features: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.int8]]:
         """`categorical` and `monotone` of some features."""

@@ -36,15 +36,20 @@ from mvsboost.backends.protocol import (
 )
 from mvsboost.dtypes import BIN, NODE, PACKED, ROW, TABLE
 from mvsboost.fixedpoint import Packing
+from mvsboost.jit import kernels_are_kept
 
 _FOLDER = Path(__file__).parents[3]  # of the package
 _PACKING = Packing(1.0, 1.0, 1.0, 1)
 
-_PROGRAM = """
+_DONE = 17
+"""Status of a helper that has compiled its part; 0 is that of any program that ends early."""
+
+_PROGRAM = f"""
 import sys
-sys.path += sys.argv[1:]
+sys.path[:] = sys.argv[1:]
 from mvsboost.backends.cpu.ahead import compile_the_rest
 compile_the_rest()
+sys.exit({_DONE})
 """
 
 
@@ -52,11 +57,11 @@ def prepare_kernels(n_threads: int) -> None:
     """Before a first fit: say that kernels are compiled, and compile them by two processes.
 
     With one thread the fit compiles them itself, when it comes to them; so it does where no
-    other process can be had, or where that one fails.
+    other process can be had or can keep what it compiles, or where that one fails.
     """
     needed = needs_compilation()
     announce_compilation()
-    if not needed or n_threads == 1:
+    if not needed or n_threads == 1 or not kernels_are_kept():
         return
     helper = _start_helper()
     if helper is None:
@@ -70,7 +75,7 @@ def prepare_kernels(n_threads: int) -> None:
         pass
     finally:
         helper.kill()
-        if status := helper.wait():
+        if (status := helper.wait()) != _DONE:
             logger.debug("the process that helps to compile ended with status %d", status)
 
 
@@ -79,7 +84,7 @@ def _start_helper() -> subprocess.Popen[bytes] | None:
     name = Path(sys.executable or "").name.lower()
     if getattr(sys, "frozen", False) or not name.startswith("python"):
         return None
-    command = [sys.executable, "-c", _PROGRAM, str(_FOLDER)]
+    command = [sys.executable, "-c", _PROGRAM, *_search_path()]
     nowhere, window = subprocess.DEVNULL, getattr(subprocess, "CREATE_NO_WINDOW", 0)
     try:
         return subprocess.Popen(
@@ -87,6 +92,14 @@ def _start_helper() -> subprocess.Popen[bytes] | None:
         )
     except OSError:
         return None
+
+
+def _search_path() -> list[str]:
+    """Where this process finds modules; not the working directory, though it may look there.
+
+    Its files may have names of modules that were imported here before it was looked at.
+    """
+    return [entry for entry in sys.path if isinstance(entry, str) and entry] + [str(_FOLDER)]
 
 
 def compile_growing() -> None:
@@ -130,7 +143,7 @@ def compile_the_rest() -> None:
     """
     serve(make_crew(2), 1, 0, 1, 1)
     stir(make_crew(2), 1)
-    key, scales, n_bins = np.uint64(1), np.ones(4), np.array([1])
+    key, scales, n_bins = np.uint64(1), np.ones(4), np.array([1], np.int64)
     rows = BinnedRows(np.zeros((2, 1), BIN), n_bins, np.array([0.0, 1.0]))
     backend = CPUBackend(rows, _Logistic())
     backend.set_baseline(np.zeros(1))

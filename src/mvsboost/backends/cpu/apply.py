@@ -122,7 +122,7 @@ class LeafFinder:
         )
         self.tests = make_tests(self._splits)
         is_deep = tree.n_nodes > _MASKED_NODES
-        self.node = np.arange(tree.n_nodes) if is_deep else self.tests.exits
+        self.node = np.arange(tree.n_nodes, dtype=np.int64) if is_deep else self.tests.exits
         self.dtype = number_dtype(len(self.node))
 
     def find(self, crew: NDArray[np.int64], columns: NDArray[np.uint8], out: NDArray[Any]) -> None:

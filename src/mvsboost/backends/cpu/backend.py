@@ -63,9 +63,9 @@ class CPUBackend:
     ----------
     rows : BinnedRows
     objective : RowObjective
-        Built-in objectives have kernels of their own; others are called on slices.
+        Built-in objectives have kernels of their own; others are called on all rows at once.
     n_threads : int or Threads
-        Their number; or threads to share with other backends of the same fit.
+        Their number, taken as it is; or threads to share with other backends of the same fit.
     """
 
     def __init__(
@@ -130,7 +130,8 @@ class CPUBackend:
         # of the class itself: a subclass may have gradients of its own
         compiled = gradients.KERNELS.get(vars(type(self.objective)).get("kernel", ""))
         if compiled is None:
-            self._threads.run(self._ask_objective, self.n_rows)
+            # a user's own: it may look at other rows too, or hold an array beside the target
+            g[:], h[:] = self.objective.gradients(y, score)
         else:
             compiled(CALLER, self._crew(), y, score, g, h, self._room)
         if self.rows.weight is not None or order == 1:
@@ -140,11 +141,6 @@ class CPUBackend:
         bad_row = self.rows.offset + bad if bad >= 0 else -1
         self._range = GradientRange(max_g, max_h, min_h, bad_row)
         return self._range
-
-    def _ask_objective(self, start: int, stop: int) -> None:
-        rows = slice(start, stop)
-        g, h = self.objective.gradients(self.rows.target[rows], self._scores[:, rows])
-        self._g[:, rows], self._h[:, rows] = g, h
 
     @cached_property
     def _room(self) -> NDArray[np.float64]:
@@ -232,7 +228,7 @@ class CPUBackend:
             max_weight = float64_of_bits(largest)
         else:
             drawn, max_weight = self._draw_by_weights(rule, rows, weights)
-            to = rows, weights, np.array([drawn])
+            to = rows, weights, np.array([drawn], np.int64)
         drawn = int(drawn)
         self._drawn, self._weights = take("drawn", (drawn,), ROW), take("weights", (drawn,), WEIGHT)
         scales = np.array([sum_scale(x, drawn) for x in (max_weight, max_weight * max_weight)])
@@ -278,7 +274,9 @@ class CPUBackend:
         self, output: int, key: np.uint64, sample: Packing, everything: Packing | None
     ) -> None:
         self._leaves = None
-        drawn = None if self._everybody else self._drawn
+        # weights of 1 are whole numbers of units, unless other backends' are very large
+        whole = self._everybody and sample.weight_scale >= 1.0
+        drawn = None if whole else self._drawn
         self._members[RowSet.SAMPLE] = self._pack("sample", output, key, sample, drawn)
         if everything is not None:
             self._members[RowSet.ALL] = self._pack("all", output, key, everything, None)
@@ -364,7 +362,7 @@ class CPUBackend:
         else:
             weights = self._weights
             total = sampling.pack_rows(CALLER, crew, g, h, rows, weights, key, offset, *to)
-        return Members(words, bits, np.array(total), order, scratch)
+        return Members(words, bits, np.array(total, PACKED), order, scratch)
 
     def histograms(
         self, rows: RowSet, nodes: Sequence[int], features: NDArray[np.int64]
@@ -398,14 +396,21 @@ class CPUBackend:
             out += part
 
     def grow_whole_tree(self, request: TreeRequest) -> GrownNodes | None:
-        """Grow the tree in compiled code; plain Python has no threads that could meet."""
+        """Grow the tree in compiled code, unless it may become too large for that.
+
+        Plain Python has no threads that could meet.
+        """
         if self._threads.n_threads > 1 and not jit_enabled():
             return None
         sample = self._members[RowSet.SAMPLE]
         everything = self._members[RowSet.ALL] if request.everything is not None else None
+        if not self._grower.has_room(request, sample, everything):
+            return None
         nodes, leaf = self._grower.grow(request, sample, everything, self._source())
         if leaf is not None:
-            self._leaves = _Leaves(nodes.feature, leaf, np.arange(len(nodes.feature)))
+            self._leaves = _Leaves(
+                nodes.feature, leaf, np.arange(len(nodes.feature), dtype=np.int64)
+            )
         return nodes
 
     def partition(self, rows: RowSet, splits: Sequence[NodeSplit]) -> None:
@@ -502,10 +507,12 @@ class CPUBackend:
         def ask(a: int, b: int) -> None:
             rows[a:b] = metric.rowwise(target[a:b], scores[:, a:b])
 
-        if compiled is None:
-            self._threads.run(ask, self.n_rows)
-        else:
+        if compiled is not None:
             compiled(CALLER, self._crew(), target, scores, rows)
+        elif metric.at_once:
+            ask(0, self.n_rows)
+        else:
+            self._threads.run(ask, self.n_rows)
         if weight is not None:
             rows *= weight
         self._measured = metric

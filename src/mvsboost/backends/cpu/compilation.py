@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mvsboost.backends.cpu import gradients
+from mvsboost.jit import kernels_are_kept
 
 __all__ = [
     "announce_compilation",
@@ -40,13 +41,15 @@ def jit_enabled() -> bool:
 
 
 def cache_folder() -> Path | None:
-    """Folder that holds the compiled kernels of the backend; None without compilation."""
-    return Path(_central.stats.cache_path) if jit_enabled() else None
+    """Folder that holds the compiled kernels of the backend; None if they are not kept."""
+    return Path(_central.stats.cache_path) if jit_enabled() and kernels_are_kept() else None
 
 
 def needs_compilation() -> bool:
     """Whether the first fit of this process will compile kernels."""
-    return jit_enabled() and not _central.signatures and not _compiled_on_disk(_central)
+    if not jit_enabled() or _central.signatures:
+        return False
+    return not kernels_are_kept() or not _compiled_on_disk(_central)
 
 
 def announce_compilation() -> None:

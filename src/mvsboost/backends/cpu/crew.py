@@ -68,7 +68,7 @@ __all__ = [
     "stir",
     "sum_parts",
     "sums_found",
-    "want_all",
+    "want",
     "worth",
 ]
 
@@ -81,7 +81,7 @@ _PATIENCE = 2_000  # looks for those inside before the caller sleeps, some 50 µ
 _JOB, _FUNCTION, _ARGUMENTS, _N_PARTS, _OPEN, _N_THREADS, _SMALLEST = range(7)
 _NEXT, _INSIDE = CACHE_LINE, 2 * CACHE_LINE
 WANTED, N_ASLEEP = 3 * CACHE_LINE, 3 * CACHE_LINE + 1
-"""Whether no thread may go to sleep, and how many do."""
+"""The number from which on threads may go to sleep, and how many do."""
 _FIRST = 4 * CACHE_LINE  # of the lines that each thread has: flags, and what it found
 _LINES = 2
 _ASLEEP, _RECALLED = 0, 1  # flags of a thread, in its line: it sleeps, it is to come back to Python
@@ -284,9 +284,9 @@ def stir(crew: Any, thread: Any) -> Any:
 
 
 @kernel
-def want_all(crew: Any) -> Any:
-    """Let no thread go to sleep from now on; how many sleep already."""
-    write(crew[WANTED:], 1)
+def want(crew: Any, n_threads: Any) -> Any:
+    """Let none of the first threads go to sleep from now on; how many of all sleep already."""
+    write(crew[WANTED:], n_threads)
     return read(crew[N_ASLEEP:])
 
 
@@ -323,11 +323,11 @@ def serve(crew: Any, thread: Any, seen: Any, looks: Any, n_jobs: Any) -> Any:
         if read(flags[_RECALLED:]) == 1:
             break
         quiet += 1
-        if quiet > looks and read(crew[WANTED:]) == 0:
+        if quiet > looks and read(crew[WANTED:]) <= thread:
             write(flags[_ASLEEP:], 1)
             add_to(crew[N_ASLEEP:], 1)
             # who has come in the meantime may not have seen that: unless it has, stay awake
-            if read(crew[WANTED:]) == 0 or exchange(flags[_ASLEEP:], 0) == 0:
+            if read(crew[WANTED:]) <= thread or exchange(flags[_ASLEEP:], 0) == 0:
                 return seen, SLEEPS
             add_to(crew[N_ASLEEP:], -1)
         relax(crew)

@@ -37,6 +37,7 @@ add to the time of the first fit.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -298,10 +299,16 @@ class Nodes(NamedTuple):
     gains: Any
 
 
-def make_nodes(n_threads: int, n_leaves: int, look: int, n_features: int, narrowed: bool) -> Nodes:
-    """Room for the nodes of a tree, which every tree begins anew."""
+_DTYPES: dict[str, Any] = {"goes_left": np.uint8, "reals": np.float64, "gains": np.float64}
+"""Of the arrays of `Nodes` that hold no int64."""
+
+
+def _shapes(
+    n_leaves: int, look: int, n_features: int, narrowed: bool
+) -> dict[str, tuple[int, ...]]:
+    """Shapes of the arrays of `Nodes`, for one thread."""
     n = 2 * n_leaves - 1
-    shapes = {
+    return {
         "integers": (n, N_INTEGERS),
         "reals": (n, N_REALS),
         "goes_left": (n, TABLE),
@@ -316,11 +323,23 @@ def make_nodes(n_threads: int, n_leaves: int, look: int, n_features: int, narrow
         "listed": (2, n_features),
         "gains": (n_features,),
     }
-    dtypes: dict[str, Any] = {"goes_left": np.uint8, "reals": np.float64, "gains": np.float64}
+
+
+def bytes_of_nodes(n_leaves: int, look: int, n_features: int, narrowed: bool) -> int:
+    """How large the nodes of a thread are."""
+    shapes = _shapes(n_leaves, look, n_features, narrowed)
+    return sum(
+        prod(shape) * np.dtype(_DTYPES.get(name, np.int64)).itemsize
+        for name, shape in shapes.items()
+    )
+
+
+def make_nodes(n_threads: int, n_leaves: int, look: int, n_features: int, narrowed: bool) -> Nodes:
+    """Room for the nodes of a tree, which every tree begins anew."""
     nodes = Nodes(
         **{
-            name: np.empty((n_threads, *shape), dtypes.get(name, np.int64))
-            for name, shape in shapes.items()
+            name: np.empty((n_threads, *shape), _DTYPES.get(name, np.int64))
+            for name, shape in _shapes(n_leaves, look, n_features, narrowed).items()
         }
     )
     nodes.lists[:, 0] = np.arange(n_features)
@@ -346,10 +365,10 @@ def _begin(nodes: Any, looks: Any, last: Any) -> None:
     root = nodes.integers[0]
     root[DEPTH] = 0
     for number in range(2):
-        nodes.work[number], nodes.n_free[number] = 0, nodes.free.shape[1]
-        for slot in range(nodes.free.shape[1]):
+        n_slots = looks[number].found.histograms.shape[0]
+        nodes.work[number], nodes.n_free[number] = 0, n_slots
+        for slot in range(n_slots):
             nodes.free[number, slot] = slot
-    nodes.n_free[0] -= 1  # the node under a second look needs one more
     for number in range(last + 1):
         rows, at = looks[number].rows, WORDS + 2 * number
         root[at], root[at + 1] = rows.total[0], rows.total[1]

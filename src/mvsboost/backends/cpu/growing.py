@@ -23,6 +23,9 @@ from mvsboost.fixedpoint import Packing
 WORTH_LANES = 2048
 """Rows of the sample, for each thread, from which on it has several lanes."""
 
+MOST_ROOM = 4 << 30
+"""Bytes that a tree may be grown in; much of it is never touched, and is not memory before."""
+
 _ANY_DEPTH = np.iinfo(np.int64).max
 
 
@@ -83,6 +86,37 @@ class TreeGrower:
         self._features = kept
         return kept
 
+    def has_room(self, request: TreeRequest, sample: Members, everything: Members | None) -> bool:
+        """Whether the largest tree there could be can be grown here; if not, verb by verb."""
+        size = self._size(request, sample, everything)
+        if self._room is not None and self._room.size == size:
+            return True
+        n, leaves, look, n_threads = size.n_features, size.leaves, size.look, size.n_threads
+        every, few, _ = self._entries(look)
+        nodes = n_threads * grow.bytes_of_nodes(leaves, look, n, size.narrowed)
+        ranges = size.n_looks * size.n_lanes * (2 * leaves - 1) * 4
+        histograms = 2 * (size.slots * every + (leaves + 1) * few)
+        return nodes + 8 * (ranges + histograms) <= MOST_ROOM
+
+    def _size(self, request: TreeRequest, sample: Members, everything: Members | None) -> _Size:
+        deciding, n_features = everything or sample, len(request.features)
+        n_sampled, n_looks = len(sample.words), 1 if everything is None else 2
+        # a tree comes back to its rows, so fewer of them are worth a thread than in a single pass
+        work = max(n_sampled * n_features // 2, 2 * len(deciding.words))
+        n_threads = self._threads.worth(work)
+        several = n_threads > 1 and n_sampled >= n_threads * WORTH_LANES
+        leaves = _most_leaves(request, deciding)
+        return _Size(
+            n_features,
+            leaves,
+            slots=min(leaves, _most_histograms(n_sampled, _few_rows(self._look_at(request)))),
+            n_looks=n_looks,
+            look=min(request.second_look, n_features) * (n_looks - 1),
+            n_threads=n_threads,
+            n_lanes=n_threads * (grow.LANES if several else 1),
+            narrowed=bool(request.features_by_depth[-1] < n_features),
+        )
+
     def grow(
         self, request: TreeRequest, sample: Members, everything: Members | None, source: grow.Source
     ) -> tuple[GrownNodes, NDArray[Any] | None]:
@@ -90,19 +124,12 @@ class TreeGrower:
 
         A second look knows the leaf of every row in the end, which is returned as well.
         """
-        rows, n_features = everything or sample, len(request.features)
-        leaves = _most_leaves(request, len(rows.words))
-        last = 0 if everything is None else 1
-        # a tree comes back to its rows, so fewer of them are worth a thread than in a single pass
-        work = max(len(sample.words) * n_features // 2, 2 * len(rows.words))
-        n_threads, look = self._threads.worth(work), min(request.second_look, n_features) * last
-        several = n_threads > 1 and len(sample.words) >= n_threads * WORTH_LANES
-        n_lanes = n_threads * (grow.LANES if several else 1)
-        n_listed = request.features_by_depth
-        room = self._prepare(n_features, leaves, look, n_threads, n_listed[-1] < n_features)
-        features = self._look_at(request)
+        size = self._size(request, sample, everything)
+        room, features = self._prepare(size), self._look_at(request)
+        leaves, n_threads, last = size.leaves, size.n_threads, size.n_looks - 1
         counter, taken = np.zeros(1, np.int64), np.zeros((2, n_threads, CACHE_LINE), np.int64)
-        ranges = self._arena.take("ranges", (last + 1, n_lanes, 2 * leaves - 1, 4), np.int64)
+        lanes = size.n_looks, size.n_lanes
+        ranges = self._arena.take("ranges", (*lanes, 2 * leaves - 1, 4), np.int64)
         shape = grow.Shape(
             leaves,
             _ANY_DEPTH if request.max_depth is None else request.max_depth,
@@ -110,7 +137,7 @@ class TreeGrower:
             last,
             request.min_gain,
             _few_rows(features),
-            n_listed,
+            request.features_by_depth,
         )
         decider = of_sample = sample.rows(request.sample, ranges[0])
         if everything is not None and request.everything is not None:
@@ -125,35 +152,65 @@ class TreeGrower:
         )
         leaf = None
         if everything is not None:
-            leaf = self._arena.take("leaf", (len(rows.words),), number_dtype(2 * leaves - 1))
+            n_rows = len(everything.words)
+            leaf = self._arena.take("leaf", (n_rows,), number_dtype(2 * leaves - 1))
             whole(n_threads, grow.mark_leaves, decider, room.nodes.integers[0], n, leaf)
         return _as_result(room.nodes, n, everything is not None), leaf
 
-    def _prepare(
-        self, n_features: int, leaves: int, look: int, n_threads: int, narrowed: bool
-    ) -> _Room:
+    def _entries(self, look: int) -> tuple[int, int, int]:
+        """Entries of a histogram of all features, of the `look` largest, and of a thread's part."""
+        sizes = np.sort(self._n_bins + 1)[::-1]
+        every = int(sizes.sum())
+        spread = self._unusual.places[-1] if self._unusual else every + SPREAD * len(sizes)
+        return every, int(sizes[:look].sum()), int(spread)
+
+    def _prepare(self, size: _Size) -> _Room:
         """Room for both looks, whichever of the features a tree may use."""
-        key = n_features, leaves, look, n_threads, narrowed
-        if self._room is None or self._room.key != key:
-            sizes = np.sort(self._n_bins + 1)[::-1]
-            every, few, take = int(sizes.sum()), int(sizes[:look].sum()), self._arena.take
-            spread = self._unusual.places[-1] if self._unusual else every + SPREAD * len(sizes)
+        if self._room is None or self._room.size != size:
+            n, leaves, look, n_threads = size.n_features, size.leaves, size.look, size.n_threads
+            (every, few, spread), take = self._entries(look), self._arena.take
             self._room = _Room(
-                key,
+                size,
                 _no_features(n_threads, look),
-                grow.make_nodes(n_threads, leaves, look, n_features, narrowed),
+                grow.make_nodes(n_threads, leaves, look, n, size.narrowed),
                 (
-                    _found(take, "sample", n_features, every, int(spread), leaves, n_threads),
+                    _found(take, "sample", n, every, spread, size.slots, n_threads),
+                    # the node under a second look needs one more
                     _found(take, "all", look, few, few + SPREAD * look, leaves + 1, n_threads),
                 ),
             )
         return self._room
 
 
+class _Size(NamedTuple):
+    """What the room for a tree depends on.
+
+    Attributes
+    ----------
+    n_features : int
+        Features that the tree may use.
+    leaves, slots : int
+        The most leaves it can have, and histograms of the sample at one time.
+    n_looks, look : int
+        1, or 2 with a second look, and the features that this one sees.
+    n_threads, n_lanes : int
+    narrowed : bool
+    """
+
+    n_features: int
+    leaves: int
+    slots: int
+    n_looks: int
+    look: int
+    n_threads: int
+    n_lanes: int
+    narrowed: bool
+
+
 class _Room(NamedTuple):
     """What trees are grown in, much of it for each thread."""
 
-    key: Any
+    size: _Size
     chosen: grow.Features
     nodes: grow.Nodes
     found: tuple[grow.Found, grow.Found]
@@ -185,12 +242,12 @@ def _features(
     index = request.features
     n, offsets = len(index), feature_offsets(n_bins, index)
     if unusual is None:
-        places, usual = spread_out(offsets), np.full(n, -1)
+        places, usual = spread_out(offsets), np.full(n, -1, np.int64)
     else:
         places, usual = np.empty(n + 1, np.int64), unusual.usual[index]
         places[:n], places[n] = unusual.places[index], unusual.places[-1]
     return grow.Features(
-        position=np.arange(n),
+        position=np.arange(n, dtype=np.int64),
         index=index,
         offsets=offsets,
         places=places,
@@ -209,7 +266,7 @@ def _no_features(n_threads: int, n: int) -> grow.Features:
         places=np.empty((n_threads, n + 1), np.int64),
         categorical=np.empty((n_threads, n), np.bool_),
         monotone=np.empty((n_threads, n), np.int8),
-        usual=np.full((n_threads, n), -1),
+        usual=np.full((n_threads, n), -1, np.int64),
     )
 
 
@@ -251,8 +308,27 @@ def _as_result(nodes: grow.Nodes, n: int, exact: bool) -> GrownNodes:
     )
 
 
-def _most_leaves(request: TreeRequest, n_rows: int) -> int:
-    """Leaves the tree can have: each holds one of the rows that decide."""
-    by_depth = n_rows if request.max_depth is None else 2 ** min(request.max_depth, 40)
-    by_choice = n_rows if request.max_leaves is None else request.max_leaves
-    return max(1, min(n_rows, by_depth, by_choice))
+def _most_leaves(request: TreeRequest, deciding: Members) -> int:
+    """Leaves the tree can have: each needs enough of the rows that decide.
+
+    What rows allow is rounded up, so that the next draw has the same room.
+    """
+    by_rows = float(len(deciding.words))
+    if request.everything is None:
+        by_rows /= max(1, request.min_count)
+    if request.min_weight > 0.0:
+        packing = request.everything or request.sample
+        by_rows = min(by_rows, packing.unpack(deciding.total).weight / request.min_weight)
+    leaves = _power_of_two_from(int(by_rows))
+    if request.max_depth is not None:
+        leaves = min(leaves, 2 ** min(request.max_depth, 40))
+    return leaves if request.max_leaves is None else max(1, min(leaves, request.max_leaves))
+
+
+def _most_histograms(n_sampled: int, few: int) -> int:
+    """Nodes that have a histogram at one time: each but the root has over half of `few` rows."""
+    return _power_of_two_from(n_sampled // (few // 2 + 1))
+
+
+def _power_of_two_from(n: int) -> int:
+    return 1 << max(n - 1, 0).bit_length()

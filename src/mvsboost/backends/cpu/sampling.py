@@ -340,7 +340,10 @@ def pack_all(
     words: Any,
     order: Any,
 ) -> Any:
-    """`pack_rows` of consecutive rows with weight 1, from the global id `offset` on."""
+    """`pack_rows` of consecutive rows with weight 1, from the global id `offset` on.
+
+    The scale of weights must be at least 1.
+    """
     wide_vectors()
     mine = begin(part, crew, worth(crew, g.shape[0]))
     start, stop = share(crew, mine, g.shape[0])

@@ -1,6 +1,6 @@
 """Kernels: the best split of each feature, read off a packed histogram.
 
-Scores follow METHOD: a leaf with sums G, H and value v scores −v (2 G + (H + l2) v),
+As in docs/method.md, a leaf with sums G, H and value v scores −v (2 G + (H + l2) v),
 which is G² / (H + l2) unless monotone constraints bound the value. The gain of a split
 is the score of its two leaves less that of their parent.
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import weakref
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, lru_cache
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from time import perf_counter
 from types import ModuleType
@@ -24,8 +26,9 @@ from mvsboost.backends.cpu.crew import (
     recall,
     serve,
     stir,
-    want_all,
+    want,
 )
+from mvsboost.errors import ParameterError
 
 resource: ModuleType | None
 try:
@@ -46,24 +49,66 @@ _CHECKED = 32  # jobs between two looks for other programs
 _CROWDED = 250.0  # times a second that one takes the core; the system's own threads do up to 150
 
 
-def available_cores() -> int:
-    """Cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+_GROUP = Path("/sys/fs/cgroup")
+_QUOTAS = (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"))
+"""Files of a control group that say quota and period, in its second version and in its first."""
+
+
+def available_cores(group: Path = _GROUP) -> int:
+    """Cores this process may use: those it may run on, or fewer where its time is bounded.
+
+    A container has a quota of time, and sees all cores. `group` is where the system tells it.
+    """
+    affinity = getattr(os, "sched_getaffinity", None)
+    cores = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+    return min(cores, _quota(group) or cores)
+
+
+@lru_cache
+def _quota(group: Path) -> int | None:
+    """Cores that a quota of time is worth, rounded up; None where there is none."""
+    for names in _QUOTAS:
+        try:
+            words = " ".join((group / name).read_text() for name in names).split()
+            quota, period = map(int, words)
+        except (OSError, ValueError):  # no such file, or "max"
+            continue
+        if quota > 0 and period > 0:
+            return math.ceil(quota / period)
+    return None
+
+
+def _checked(n_threads: Any) -> int:
+    whole = isinstance(n_threads, int | np.integer) and not isinstance(n_threads, bool)
+    if not whole or n_threads < 1:
+        raise ParameterError("n_threads", n_threads, "a positive whole number")
+    return int(n_threads)
 
 
 class Threads:
-    """Up to `n_threads` threads: the caller's, and others that wait for work.
+    """So many threads: the caller's, and others that wait for work.
 
     They run kernels that call them (`crew`), and functions of Python on slices of a range
     (`run`). They are this object's own: some kernels wait for each other, and would wait for
     ever if another fit's had taken the threads that their partners need. They end with the
     object. An executor would do as much with futures and conditions around it, which cost more
     than many of the kernels.
+
+    Parameters
+    ----------
+    n_threads : int
+        Taken as it is. Where kernels wait for each other, more than there are cores are slow: a
+        fit has its threads from `within_cores`.
     """
 
     def __init__(self, n_threads: int) -> None:
-        self.n_threads = n_threads
-        self._words = make_crew(n_threads, SMALLEST_PART)
+        self.n_threads = _checked(n_threads)
+        self._words = make_crew(self.n_threads, SMALLEST_PART)
+
+    @classmethod
+    def within_cores(cls, n_threads: int) -> Threads:
+        """So many threads, or as many as there are cores, if these are fewer."""
+        return cls(min(_checked(n_threads), available_cores()))
 
     @cached_property
     def _workers(self) -> list[_Worker]:
@@ -74,9 +119,10 @@ class Threads:
     # --- kernels --------------------------------------------------------------------------------
 
     def crew(self, n_rows: int) -> NDArray[np.int64]:
-        """The crew for a kernel over so many rows; sleepers are woken if these are many."""
-        if n_rows >= 2 * SMALLEST_PART and self._words[N_ASLEEP] > 0:
-            self._wake()
+        """The crew for a kernel over so many rows; as many are woken as these are worth."""
+        parts = min(self.n_threads, n_rows // SMALLEST_PART)
+        if parts > 1 and self._words[N_ASLEEP] > self.n_threads - parts:
+            self._wake(parts)
         return self._words
 
     def whole(self, n_threads: int, kernel: Callable[..., T], *arguments: Any) -> T:
@@ -84,14 +130,14 @@ class Threads:
         if n_threads == 1:
             return kernel(CALLER, self._words, 1, *arguments)
         try:
-            if want_all(self._words) > 0:
-                self._wake()
+            if want(self._words, n_threads) > 0:
+                self._wake(n_threads)
             return kernel(CALLER, self._words, n_threads, *arguments)
         finally:
             self._words[WANTED] = 0
 
-    def _wake(self) -> None:
-        for worker in self._workers:
+    def _wake(self, n_threads: int) -> None:
+        for worker in self._workers[: n_threads - 1]:
             worker.wake()
 
     # --- functions of Python --------------------------------------------------------------------

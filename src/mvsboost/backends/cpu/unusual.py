@@ -87,7 +87,7 @@ class Unusual(NamedTuple):
 
 def spread_out(offsets: NDArray[np.int64]) -> NDArray[np.int64]:
     """First entries of features in a thread's part of a histogram, from those in a histogram."""
-    return offsets + SPREAD * np.arange(len(offsets))
+    return offsets + SPREAD * np.arange(len(offsets), dtype=np.int64)
 
 
 def list_unusual(
@@ -95,7 +95,7 @@ def list_unusual(
 ) -> Unusual | None:
     """The rows of a table as lists; None where these would be too long."""
     n_rows, n_features = bins.shape
-    places = spread_out(feature_offsets(n_bins, np.arange(n_features)))
+    places = spread_out(feature_offsets(n_bins, np.arange(n_features, dtype=np.int64)))
     usual, listed = _usual_bins(bins)
     if listed > n_features - COST_OF_A_LIST or places[-1] > np.iinfo(_ENTRY).max:
         return None

@@ -1,0 +1,137 @@
+"""The room that a whole tree is grown in."""
+
+from __future__ import annotations
+
+import tracemalloc
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mvsboost.backends.cpu import CPUBackend, growing
+from mvsboost.backends.protocol import AllRows, BinnedRows, Smallest
+from mvsboost.backends.reference import ReferenceBackend
+from mvsboost.boosting import train
+from mvsboost.fixedpoint import Packing
+from mvsboost.objectives import Squared
+from mvsboost.random import Purpose, stream_key
+from mvsboost.sampling import MVS
+from mvsboost.trees import FeatureTable, TreeParams, grow_tree
+
+KEY = stream_key(0, 0, Purpose.ROUNDING)
+DEEP = TreeParams(max_leaves=None, max_depth=20, min_samples_leaf=20)
+
+
+def wide_rows(n_rows: int, n_features: int, n_bins: int) -> BinnedRows:
+    rng = np.random.default_rng(0)
+    bins = rng.integers(0, n_bins, (n_rows, n_features)).astype(np.uint8)
+    target = np.sin(bins[:, 0] * 0.3) + bins[:, 1] % 5 + rng.normal(size=n_rows)
+    return BinnedRows(bins, np.full(n_features, n_bins, np.int64), target)
+
+
+def begun(make, rows, rule):
+    """A backend that has begun a tree on the squared loss, and its packing."""
+    backend = make(rows, Squared())
+    backend.set_baseline(np.zeros(1))
+    backend.compute_gradients(2)
+    seen = backend.draw(rule)
+    packing = Packing.choose(seen.n_rows, seen.max_gradient, seen.max_hessian, seen.max_weight)
+    backend.begin_tree(0, KEY, packing, None)
+    return backend, packing
+
+
+def grown(backend, packing, params):
+    n_bins = backend.rows.n_bins
+    flags = np.zeros(len(n_bins), np.bool_)
+    table = FeatureTable(n_bins, flags, flags.astype(np.int8))
+    return grow_tree(backend, table, table.every, params, packing).structure
+
+
+@pytest.fixture
+def sizes(monkeypatch):
+    """Leaves and histograms that there was room for, tree by tree."""
+    seen, make_nodes, found = [], growing.grow.make_nodes, growing._found
+
+    def noted_nodes(n_threads, n_leaves, *others):
+        seen.append([n_leaves])
+        return make_nodes(n_threads, n_leaves, *others)
+
+    def noted_found(take, name, n, entries, spread, slots, n_threads):
+        seen[-1].append(slots)
+        return found(take, name, n, entries, spread, slots, n_threads)
+
+    monkeypatch.setattr(growing.grow, "make_nodes", noted_nodes)
+    monkeypatch.setattr(growing, "_found", noted_found)
+    return seen
+
+
+@pytest.mark.large
+def test_a_deep_tree_takes_no_more_memory_than_its_rows_allow():
+    backend, packing = begun(CPUBackend, wide_rows(4000, 30, 255), AllRows())
+    grown(backend, packing, replace(DEEP, max_depth=1))  # what does not depend on the depth
+    tracemalloc.start()
+    try:
+        tree = grown(backend, packing, DEEP)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert tree.n_leaves > 50
+    assert peak < 20e6  # room for a leaf a row would take 500 MB
+
+
+@pytest.mark.parametrize(
+    ("params", "rule", "leaves"),
+    [
+        (DEEP, AllRows(), 32),  # 600 / 20, and then the next power of two
+        (replace(DEEP, max_depth=3), AllRows(), 8),
+        (replace(DEEP, max_depth=None), AllRows(), 32),
+        (replace(DEEP, max_leaves=7), AllRows(), 7),
+        (replace(DEEP, max_leaves=10**9, max_depth=None), AllRows(), 32),
+        (replace(DEEP, min_samples_leaf=0), AllRows(), 1024),
+        (replace(DEEP, min_samples_leaf=1e-320), AllRows(), 1024),
+        (replace(DEEP, min_samples_leaf=1000), AllRows(), 1),
+        (replace(DEEP, min_samples_leaf=1, min_sampled=100), AllRows(), 8),
+        # rows of the sample stand for several; weights decide, and each leaf has one at least
+        (DEEP, Smallest(KEY, np.uint64(2**62), 3.0), 32),
+        (replace(DEEP, min_samples_leaf=1), Smallest(KEY, np.uint64(2**62), 4.0), 256),
+    ],
+)
+def test_leaves_that_the_rows_allow(params, rule, leaves, sizes):
+    rows = wide_rows(600, 2, 12)
+    tree = grown(*begun(CPUBackend, rows, rule), params)
+    assert [size[0] for size in sizes] == [leaves]
+    assert tree.n_leaves <= leaves
+    assert tree.to_dict() == grown(*begun(ReferenceBackend, rows, rule), params).to_dict()
+
+
+@pytest.mark.parametrize("few", [0, 1, 4, 7, 40, 512])
+def test_small_nodes_have_no_histogram(few, sizes, monkeypatch):
+    monkeypatch.setattr(growing, "_few_rows", lambda features: few)
+    rows = wide_rows(300, 2, 30)
+    params = replace(DEEP, min_samples_leaf=1, min_child_weight=0.0, max_depth=None, l2=0.0)
+    tree = grown(*begun(CPUBackend, rows, AllRows()), params)
+    ((leaves, slots, _),) = sizes
+    assert leaves == 512
+    assert slots == {0: 512, 1: 512, 4: 128, 7: 128, 40: 16, 512: 1}[few]
+    assert tree.n_leaves > 64
+    expected = grown(*begun(ReferenceBackend, rows, AllRows()), params)
+    assert tree.to_dict() == expected.to_dict()
+
+
+@pytest.mark.parametrize("second_look", [0, 2])
+def test_what_has_no_room_is_grown_verb_by_verb(
+    second_look, make_data, make_config, model_bytes, monkeypatch
+):
+    data, made = make_data("logistic"), []
+
+    def make(rows, objective):
+        made.append(CPUBackend(rows, objective))
+        return made[-1]
+
+    config = make_config(sampler=MVS(0.4), max_leaves=None, second_look=second_look)
+    models = []
+    for room in (growing.MOST_ROOM, 0):
+        monkeypatch.setattr(growing, "MOST_ROOM", room)
+        models.append(train(data, config, backend=make).model)
+    assert [backend._grower._room is None for backend in made] == [False, True]
+    assert model_bytes(models[0]) == model_bytes(models[1])
