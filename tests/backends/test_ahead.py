@@ -6,6 +6,7 @@ import os
 import queue
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 import mvsboost
 from mvsboost.backends.cpu import ahead, compilation
+from mvsboost.backends.cpu.crew import serve
 from mvsboost.jit import KERNELS
 
 FIT = """
@@ -38,6 +40,9 @@ def compiled() -> dict[str, set[Any]]:
 @pytest.mark.parametrize("compile_part", [ahead.compile_growing, ahead.compile_the_rest])
 def test_kernels_are_compiled_for_what_a_fit_calls_them_with(compile_part: Any) -> None:
     exec(FIT, {})
+    deadline = time.monotonic() + 20.0
+    while not serve.signatures and time.monotonic() < deadline:
+        time.sleep(0.01)  # on a busy machine the other thread comes late
     before = compiled()
     compile_part()
     assert compiled() == before

@@ -135,3 +135,16 @@ def test_what_has_no_room_is_grown_verb_by_verb(
         models.append(train(data, config, backend=make).model)
     assert [backend._grower._room is None for backend in made] == [False, True]
     assert model_bytes(models[0]) == model_bytes(models[1])
+
+
+def test_room_is_kept_while_samples_are_a_little_smaller(sizes):
+    rows = wide_rows(600, 3, 40)
+    backend = CPUBackend(rows, Squared())
+    backend.set_baseline(np.zeros(1))
+    backend.compute_gradients(2)
+    for share in (0.9, 0.5, 0.2):
+        seen = backend.draw(Smallest(KEY, np.uint64(share * 2.0**64), 1.0 / share))
+        packing = Packing.choose(seen.n_rows, seen.max_gradient, seen.max_hessian, seen.max_weight)
+        backend.begin_tree(0, KEY, packing, None)
+        grown(backend, packing, TreeParams(max_leaves=16, min_samples_leaf=5))
+    assert len(sizes) == 1

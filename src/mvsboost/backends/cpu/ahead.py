@@ -123,9 +123,9 @@ def compile_growing() -> None:
         narrowing=1.0,
     )
     members = Members(word, 1, np.zeros(2, np.int64), row, row)
-    TreeGrower(one, None, _Compiles(1), Arena()).grow(
-        request, members, None, Source(np.zeros((1, 1), BIN))
-    )
+    grower = TreeGrower(one, None, _Compiles(1), Arena())
+    size = grower.size_of(request, members, None)
+    grower.grow(request, size, members, None, Source(np.zeros((1, 1), BIN)))
 
 
 class _Compiles(Threads):

@@ -404,9 +404,10 @@ class CPUBackend:
             return None
         sample = self._members[RowSet.SAMPLE]
         everything = self._members[RowSet.ALL] if request.everything is not None else None
-        if not self._grower.has_room(request, sample, everything):
+        size = self._grower.size_of(request, sample, everything)
+        if not self._grower.has_room(size):
             return None
-        nodes, leaf = self._grower.grow(request, sample, everything, self._source())
+        nodes, leaf = self._grower.grow(request, size, sample, everything, self._source())
         if leaf is not None:
             self._leaves = _Leaves(
                 nodes.feature, leaf, np.arange(len(nodes.feature), dtype=np.int64)

@@ -86,10 +86,9 @@ class TreeGrower:
         self._features = kept
         return kept
 
-    def has_room(self, request: TreeRequest, sample: Members, everything: Members | None) -> bool:
+    def has_room(self, size: Size) -> bool:
         """Whether the largest tree there could be can be grown here; if not, verb by verb."""
-        size = self._size(request, sample, everything)
-        if self._room is not None and self._room.size == size:
+        if self._room is not None and self._room.holds(size):
             return True
         n, leaves, look, n_threads = size.n_features, size.leaves, size.look, size.n_threads
         every, few, _ = self._entries(look)
@@ -98,7 +97,8 @@ class TreeGrower:
         histograms = 2 * (size.slots * every + (leaves + 1) * few)
         return nodes + 8 * (ranges + histograms) <= MOST_ROOM
 
-    def _size(self, request: TreeRequest, sample: Members, everything: Members | None) -> _Size:
+    def size_of(self, request: TreeRequest, sample: Members, everything: Members | None) -> Size:
+        """How large a tree can become, and what it is grown by."""
         deciding, n_features = everything or sample, len(request.features)
         n_sampled, n_looks = len(sample.words), 1 if everything is None else 2
         # a tree comes back to its rows, so fewer of them are worth a thread than in a single pass
@@ -106,7 +106,7 @@ class TreeGrower:
         n_threads = self._threads.worth(work)
         several = n_threads > 1 and n_sampled >= n_threads * WORTH_LANES
         leaves = _most_leaves(request, deciding)
-        return _Size(
+        return Size(
             n_features,
             leaves,
             slots=min(leaves, _most_histograms(n_sampled, _few_rows(self._look_at(request)))),
@@ -118,13 +118,17 @@ class TreeGrower:
         )
 
     def grow(
-        self, request: TreeRequest, sample: Members, everything: Members | None, source: grow.Source
+        self,
+        request: TreeRequest,
+        size: Size,
+        sample: Members,
+        everything: Members | None,
+        source: grow.Source,
     ) -> tuple[GrownNodes, NDArray[Any] | None]:
         """Grow a tree with up to as many threads as its rows are worth.
 
         A second look knows the leaf of every row in the end, which is returned as well.
         """
-        size = self._size(request, sample, everything)
         room, features = self._prepare(size), self._look_at(request)
         leaves, n_threads, last = size.leaves, size.n_threads, size.n_looks - 1
         counter, taken = np.zeros(1, np.int64), np.zeros((2, n_threads, CACHE_LINE), np.int64)
@@ -164,9 +168,9 @@ class TreeGrower:
         spread = self._unusual.places[-1] if self._unusual else every + SPREAD * len(sizes)
         return every, int(sizes[:look].sum()), int(spread)
 
-    def _prepare(self, size: _Size) -> _Room:
+    def _prepare(self, size: Size) -> _Room:
         """Room for both looks, whichever of the features a tree may use."""
-        if self._room is None or self._room.size != size:
+        if self._room is None or not self._room.holds(size):
             n, leaves, look, n_threads = size.n_features, size.leaves, size.look, size.n_threads
             (every, few, spread), take = self._entries(look), self._arena.take
             self._room = _Room(
@@ -182,7 +186,7 @@ class TreeGrower:
         return self._room
 
 
-class _Size(NamedTuple):
+class Size(NamedTuple):
     """What the room for a tree depends on.
 
     Attributes
@@ -210,10 +214,14 @@ class _Size(NamedTuple):
 class _Room(NamedTuple):
     """What trees are grown in, much of it for each thread."""
 
-    size: _Size
+    size: Size
     chosen: grow.Features
     nodes: grow.Nodes
     found: tuple[grow.Found, grow.Found]
+
+    def holds(self, size: Size) -> bool:
+        """Whether a tree of this size can be grown here; the next sample may be a little larger."""
+        return size.slots <= self.size.slots and size._replace(slots=self.size.slots) == self.size
 
 
 def _found(
