@@ -26,6 +26,9 @@ WORTH_LANES = 2048
 MOST_ROOM = 4 << 30
 """Bytes that a tree may be grown in; much of it is never touched, and is not memory before."""
 
+_FEW_LEAVES = 32
+"""Leaves that there is room for without asking what rows allow."""
+
 _ANY_DEPTH = np.iinfo(np.int64).max
 
 
@@ -321,16 +324,18 @@ def _most_leaves(request: TreeRequest, deciding: Members) -> int:
 
     What rows allow is rounded up, so that the next draw has the same room.
     """
+    asked = len(deciding.words) if request.max_leaves is None else request.max_leaves
+    if request.max_depth is not None:
+        asked = min(asked, 2 ** min(request.max_depth, 40))
+    if asked <= _FEW_LEAVES:
+        return max(1, min(asked, len(deciding.words)))
     by_rows = float(len(deciding.words))
     if request.everything is None:
         by_rows /= max(1, request.min_count)
     if request.min_weight > 0.0:
         packing = request.everything or request.sample
         by_rows = min(by_rows, packing.unpack(deciding.total).weight / request.min_weight)
-    leaves = _power_of_two_from(int(by_rows))
-    if request.max_depth is not None:
-        leaves = min(leaves, 2 ** min(request.max_depth, 40))
-    return leaves if request.max_leaves is None else max(1, min(leaves, request.max_leaves))
+    return min(asked, _power_of_two_from(int(by_rows)))
 
 
 def _most_histograms(n_sampled: int, few: int) -> int:
