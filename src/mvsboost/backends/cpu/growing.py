@@ -324,9 +324,9 @@ def _most_leaves(request: TreeRequest, deciding: Members) -> int:
 
     What rows allow is rounded up, so that the next draw has the same room.
     """
-    asked = len(deciding.words) if request.max_leaves is None else request.max_leaves
-    if request.max_depth is not None:
-        asked = min(asked, 2 ** min(request.max_depth, 40))
+    asked = 2 ** (40 if request.max_depth is None else min(request.max_depth, 40))
+    if request.max_leaves is not None:
+        asked = min(asked, request.max_leaves)
     if asked <= _FEW_LEAVES:
         return max(1, min(asked, len(deciding.words)))
     by_rows = float(len(deciding.words))
