@@ -324,7 +324,7 @@ def _most_leaves(request: TreeRequest, deciding: Members) -> int:
 
     What rows allow is rounded up, so that the next draw has the same room.
     """
-    asked = 2 ** (40 if request.max_depth is None else min(request.max_depth, 40))
+    asked = 1 << (40 if request.max_depth is None else min(request.max_depth, 40))
     if request.max_leaves is not None:
         asked = min(asked, request.max_leaves)
     if asked <= _FEW_LEAVES:
