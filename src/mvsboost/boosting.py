@@ -107,8 +107,6 @@ class TrainConfig:
         check_parameters({**own, "narrowing": self.tree.narrowing})
         if self.n_estimators < 0:  # none is left where a fit is resumed that was done
             raise ParameterError("n_estimators", self.n_estimators, "at least 0")
-        if not isinstance(self.n_threads, (int, np.integer)) or self.n_threads < 1:
-            raise ParameterError("n_threads", self.n_threads, "an integer >= 1")
         for metric in self.metrics:
             if not isinstance(metric, Metric):
                 allowed = "a list of Metric, such as get_metric makes of a name"

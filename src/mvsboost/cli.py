@@ -24,6 +24,7 @@ _FLAGS = {
 """What the parameters that an error can name are called on the command line."""
 
 _KEPT = {"paper": "; what is done is kept, and the same command goes on from there"}
+_NOWHERE = "no folder (none can be written to: set NUMBA_CACHE_DIR)"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -151,9 +152,6 @@ def _paper(options: argparse.Namespace) -> None:
         command=options.command_line,
     ):
         print(path)
-
-
-_NOWHERE = "no folder (none can be written to: set NUMBA_CACHE_DIR)"
 
 
 def _warmup(options: argparse.Namespace) -> None:

@@ -137,7 +137,7 @@ class MVS(Sampler):
         score = _SCORES[self.score]
         lam = regularisation(self.lam, score, backend, context)
         block = -(-context.n_rows // self.parts) if self.parts else self.block
-        return _draw_by_score(backend, context, ScoreRule(score, lam), float(self.rate), block)
+        return _draw_by_score(backend, context, ScoreRule(score, lam), self.share, block)
 
 
 class ImportanceSampling(Sampler):
@@ -162,7 +162,7 @@ class ImportanceSampling(Sampler):
     def _draw(self, backend: SampledRows, context: SamplingContext) -> Sample:
         if self.rate >= 1.0:
             return self._draw_all(backend)
-        return _draw_by_score(backend, context, ScoreRule(Score.MVS, 0.0), float(self.rate), 0)
+        return _draw_by_score(backend, context, ScoreRule(Score.MVS, 0.0), self.share, 0)
 
 
 def _draw_by_score(

@@ -77,10 +77,10 @@ class SGB(Sampler):
         check_share("rate", self.rate)
 
     def _draw(self, backend: SampledRows, context: SamplingContext) -> Sample:
-        k = rows_of(float(self.rate), context.n_rows)
+        k = rows_of(self.share, context.n_rows)
         if k >= context.n_rows:
             return self._draw_all(backend)
-        return Sample(random_rows(backend, context, k), float(self.rate))
+        return Sample(random_rows(backend, context, k), self.share)
 
 
 class Bernoulli(Sampler):
@@ -103,12 +103,12 @@ class Bernoulli(Sampler):
         check_share("rate", self.rate)
 
     def _draw(self, backend: SampledRows, context: SamplingContext) -> Sample:
-        rate = max(float(self.rate), 1.0 / context.n_rows)
+        rate = max(self.share, 1.0 / context.n_rows)
         if rate >= 1.0:
             return self._draw_all(backend)
         cut = np.uint64(int(rate * 2.0**64) - 1)
         summary = draw_some(backend, context, lambda key: Smallest(key, cut, 1.0 / rate))
-        return Sample(summary or random_rows(backend, context, 1), float(self.rate))
+        return Sample(summary or random_rows(backend, context, 1), self.share)
 
 
 class GOSS(Sampler):
@@ -221,14 +221,14 @@ class PoissonBootstrap(Sampler):
         check_share("rate", self.rate)
 
     def _draw(self, backend: SampledRows, context: SamplingContext) -> Sample:
-        rate = max(float(self.rate), 1.0 / context.n_rows)
+        rate = max(self.share, 1.0 / context.n_rows)
         cumulative = _poisson_distribution(rate)
 
         def rule(key: np.uint64) -> protocol.PoissonBootstrap:
             return protocol.PoissonBootstrap(key, cumulative, 1.0 / rate)
 
         summary = draw_some(backend, context, rule)
-        return Sample(summary or random_rows(backend, context, 1), float(self.rate))
+        return Sample(summary or random_rows(backend, context, 1), self.share)
 
 
 def _poisson_distribution(mean: float) -> NDArray[np.float64]:
