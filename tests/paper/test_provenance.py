@@ -19,10 +19,12 @@ def test_command_seeds_and_versions(tmp_path):
         for cell in (*cells[1:4], race, _cell(seed=9)):  # the last is of another experiment
             store.put(cell, {}, made_by={"code": "abc"})
         store.put(cells[4], {}, made_by={"code": "abc", "lightgbm": "4.7.0"})
+        store.put(old := _cell(seed=10), {}, made_by={"commit": "c0ffee"})
     missing = _cell(seed=8)
-    assert made_from(store, [*cells, race, missing, cells[1]], "do it").splitlines() == [
+    assert made_from(store, [*cells, race, missing, cells[1], old], "do it").splitlines() == [
         "do it",
-        "seeds 0 to 4; fold 2, seed 0; random split 7, seed 7",
-        f"records: 4 by mvsboost {mvsboost.__version__} of code abc, "
-        "1 by mvsboost, its version not kept, 1 by lightgbm 4.7.0",
+        "seeds 0, 1, 2, 3, 4 and 10; fold 2, seed 0; random split 7, seed 7",
+        f"records of mvsboost {mvsboost.__version__}: 4 of code abc, "
+        "1 of a version not kept, 1 of commit c0ffee",
+        "records of lightgbm 4.7.0: 1",
     ]

@@ -14,7 +14,7 @@ __all__ = ["made_from"]
 
 
 def made_from(store: Store, cells: Iterable[Cell], command: str) -> str:
-    """A line each for the command, the seeds, and who trained how many of the fits.
+    """A line each for the command, the seeds, and every library that trained some of the fits.
 
     Parameters
     ----------
@@ -27,9 +27,7 @@ def made_from(store: Store, cells: Iterable[Cell], command: str) -> str:
     asked = {key_of(cell): cell for cell in cells}
     records = [record for record in store if record["key"] in asked]
     fits = [fit for record in records for fit in _fits(record["cell"])]
-    trained = Counter(map(_trained_by, records))
-    versions = (f"{number:,} by {who}" for who, number in trained.most_common())
-    return "\n".join([command, _seeds(fits), f"records: {', '.join(versions)}"])
+    return "\n".join([command, _seeds(fits), *_versions(records)])
 
 
 def _fits(cell: Cell) -> Iterator[Cell]:
@@ -37,13 +35,25 @@ def _fits(cell: Cell) -> Iterator[Cell]:
     yield from cell["contenders"].values() if "contenders" in cell else (cell,)
 
 
-def _trained_by(record: Mapping[str, Any]) -> str:
-    engine, made_by = record["cell"].get("engine", "mvsboost"), record.get("made_by")
-    if engine != "mvsboost":
-        return f"{engine} {made_by[engine]}" if made_by else f"{engine}, its version not kept"
-    if made_by is None:
-        return "mvsboost, its version not kept"
-    return f"mvsboost {mvsboost.__version__} of code {made_by['code']}"
+def _versions(records: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """A line for each library: its release, and how many records are from it."""
+    trained = Counter(map(_trained_by, records)).most_common()
+    for library in dict.fromkeys(library for (library, _), _ in trained):
+        codes = [f"{count:,}{code}" for (by, code), count in trained if by == library]
+        yield f"records of {library}: {', '.join(codes)}"
+
+
+def _trained_by(record: Mapping[str, Any]) -> tuple[str, str]:
+    """A library and its release, and of this one, which changes in between, the code.
+
+    Early records kept neither. What is known of them is the commit that published them, and
+    what stood under its tables.
+    """
+    library, made_by = record["cell"].get("engine", "mvsboost"), record.get("made_by", {})
+    if library != "mvsboost":
+        return f"{library} {made_by.get(library, 'of a release not kept')}", ""
+    code = (f" of {kind} {made_by[kind]}" for kind in ("code", "commit") if kind in made_by)
+    return f"mvsboost {mvsboost.__version__}", next(code, " of a version not kept")
 
 
 def _seeds(fits: Iterable[Cell]) -> str:
