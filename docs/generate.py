@@ -51,7 +51,9 @@ SAMPLERS_END = """\
 Any object with a method `probabilities(gradients, hessians, iteration)` can be passed as
 `sampler`. It returns one number in (0, 1] for each row; the library draws each row on its own
 with that probability and weighs it by the inverse. 0 is allowed only where g = h = 0, since
-leaving out a row that says something would bias the sums.
+leaving out a row that says something would bias the sums. An attribute `share` may say
+what share of the rows is to be expected, which decides on the default second look; without it
+that is all of them.
 
 Inherit the tests that the built-in samplers pass:
 
@@ -227,7 +229,8 @@ def samplers_page() -> str:
             "The parameter `lam` of `MVS` is a number or one of these names:",
             textwrap.dedent(rule_text[1]).strip(),
             "A rule never gives less than a small share of mean(g²) / mean(h²) "
-            f"(`LAMBDA_FLOOR` = {sampling.LAMBDA_FLOOR:g}), which bounds the weights.",
+            f"(`LAMBDA_FLOOR` = {sampling.LAMBDA_FLOOR:g}; of mean(g²) alone where the score does "
+            "not multiply λ by h²), which bounds the weights.",
             SAMPLERS_END,
         ]
     )
@@ -305,7 +308,8 @@ def watching_page() -> str:
                 "What a callback is handed, `Progress`, has:",
                 bullet_list(sections(callbacks.Progress.__doc__ or "")["Attributes"]),
                 "## Plots",
-                "They need matplotlib, take a fitted estimator and return a `Figure`.",
+                "They need matplotlib, take a fitted estimator and return a `Figure`, which a "
+                "notebook shows and `figure.savefig(...)` saves; `pyplot` does not know of it.",
                 *(docstring_section(function, "###") for function in shown),
             ]
         )

@@ -47,8 +47,8 @@ from mvsboost.trees.leaves import (
 __all__ = ["TrainConfig", "TrainResult", "train"]
 
 MAX_SAMPLE_STEP = 4.0
-"""Largest leaf value, before shrinkage and on the scale of a logit or a logarithm, that a
-sample is trusted with: a handful of heavily weighted rows can look arbitrarily certain."""
+"""Largest leaf value, before shrinkage and on the scale of a logit, that a sample is trusted
+with: a handful of heavily weighted rows can look arbitrarily certain."""
 
 _NEGLIGIBLE = 1e-7
 """What a step of the baseline may measure against it, or against 1, where that is at its best."""

@@ -78,7 +78,12 @@ class Progress:
 
 
 class Callback:
-    """Base of all callbacks; override what you need."""
+    """Base of all callbacks; override what you need.
+
+    ``begin(progress)`` is called before the first iteration, ``after_iteration(progress)`` after
+    each, and ``end(progress)`` after the last. A text that one of the first two returns is a
+    reason to stop: the iteration is finished, and ``stop_reason_`` tells it.
+    """
 
     def begin(self, progress: Progress) -> str | None:
         """Before the first iteration; a reason not to start, or None to go on."""

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from typing import Any, TypeVar
 from zlib import crc32
@@ -126,7 +127,9 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         callbacks = self._callbacks(evaluated)
         seed = self._seed(start if resume is not None else None)
         weight = check_weight(sample_weight, columns.n_rows, "sample_weight")
-        dataset, evaluation = self._datasets(columns, target, weight, held_out, start, seed)
+        dataset, evaluation = self._datasets(
+            columns, target, weight, held_out, start, seed, resumed=resume is not None
+        )
         for name, data in evaluation.items():
             with _naming(name):
                 objective.check_values(data.rows.target)
@@ -183,7 +186,8 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         cores = available_cores()
         if self.n_jobs is None:
             return 1
-        return int(self.n_jobs) if self.n_jobs > 0 else max(1, cores + 1 + int(self.n_jobs))
+        asked = int(self.n_jobs)
+        return min(asked, cores) if asked > 0 else max(1, cores + 1 + asked)
 
     def _datasets(
         self,
@@ -193,6 +197,8 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         eval_items: list[tuple[Any, Any, Any]],
         start: Model | None,
         seed: int,
+        *,
+        resumed: bool,
     ) -> tuple[Dataset, dict[str, Dataset]]:
         check_lengths(columns.n_rows, y=target)
         held_out: dict[str, tuple[Any, Any, Any]] = {}
@@ -207,18 +213,8 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         for i, (table, labels, rows) in enumerate(eval_items):
             with _naming(f"eval_{i}"):
                 held_out[f"eval_{i}"] = (table, self._encode_eval(labels), rows)
-        n_classes, n_threads = self._n_classes(), self._threads()
-        dataset = Dataset.from_data(
-            columns,
-            target,
-            weight=self._class_weighted(target, weight),
-            max_bins=self.max_bins,
-            n_classes=n_classes,
-            mapper=None if start is None else start.mapper,
-            schema=None if start is None else start.schema,
-            seed=seed,
-            n_threads=n_threads,
-        )
+        weight = self._class_weighted(target, weight)
+        dataset = self._binned(columns, target, weight, start, seed, resumed=resumed)
         evaluation = {}
         for name, (table, labels, rows) in held_out.items():
             with _naming(name):
@@ -226,12 +222,41 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
                     table,
                     labels,
                     weight=rows,
-                    n_classes=n_classes,
+                    n_classes=self._n_classes(),
                     mapper=dataset.mapper,
                     schema=dataset.schema,
-                    n_threads=n_threads,
+                    n_threads=self._threads(),
                 )
         return dataset, evaluation
+
+    def _binned(
+        self,
+        columns: Columns,
+        target: NDArray[np.float64],
+        weight: NDArray[np.float64] | None,
+        start: Model | None,
+        seed: int,
+        *,
+        resumed: bool,
+    ) -> Dataset:
+        """Rows to train on, in bins of their own, or in those of the model to start from.
+
+        A run that goes on bins its rows as it did when it began: by the mapper of the checkpoint
+        they would see their own targets in columns of many categories.
+        """
+        bin_rows = partial(
+            Dataset.from_data,
+            columns,
+            target,
+            weight=weight,
+            n_classes=self._n_classes(),
+            n_threads=self._threads(),
+        )
+        if start is None or resumed:
+            dataset = bin_rows(max_bins=self.max_bins, seed=seed)
+            if start is None or dataset.mapper.to_dict() == start.mapper.to_dict():
+                return dataset
+        return bin_rows(mapper=start.mapper, schema=start.schema)
 
     def _config(
         self,

@@ -212,7 +212,7 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter(
         "objective",
         "auto",
-        "a name or an object with a method gradients",
+        "a name, or an object with gradients, or with gradient and hessian",
         _anything,
         'Loss to minimise. Classifier: ``"auto"`` is logistic or, for more than two classes, '
         'softmax. Regressor: ``"auto"`` is ``"squared"``; ``"absolute"``, ``"quantile"``, '

@@ -11,7 +11,7 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from mvsboost import GOSS, MVS, SGB, Metric, Model, MVSClassifier, MVSRegressor
-from mvsboost.callbacks import Callback, TimeLimit
+from mvsboost.callbacks import Callback, Checkpoint, TimeLimit
 from mvsboost.errors import DataError, ModelFormatError, ParameterError, SchemaError
 from mvsboost.parameters import plain_parameters
 
@@ -261,6 +261,21 @@ class TestGoingOn:
         seed = Model.load(path).metadata["seed"]
         resumed = small(n_estimators=6, **chance).fit(X, y, resume=path)
         whole = small(n_estimators=6, **chance | {"random_state": seed}).fit(X, y)
+        assert resumed.model_.to_dict()["iterations"] == whole.model_.to_dict()["iterations"]
+
+    @pytest.mark.parametrize("by_fit", [True, False])
+    def test_rows_of_a_resumed_run_do_not_see_their_own_targets(self, cancer, tmp_path, by_fit):
+        X, y = cancer
+        X = X[:, :3].copy()
+        X[:, 0] = np.arange(len(X)) % 90  # more categories than bins: ordered target statistics
+        path = tmp_path / "run.json"
+        given = {"max_bins": 20, "categorical_features": [0]}
+        if by_fit:
+            small(n_estimators=3, **given).fit(X, y, resume=path)
+        else:
+            small(n_estimators=3, callbacks=[Checkpoint(path)], **given).fit(X, y)
+        resumed = small(n_estimators=6, **given).fit(X, y, resume=path)
+        whole = small(n_estimators=6, **given).fit(X, y)
         assert resumed.model_.to_dict()["iterations"] == whole.model_.to_dict()["iterations"]
 
     def test_resuming_a_fit_that_stopped_early_adds_nothing_but_going_on_does(

@@ -11,7 +11,7 @@ from scipy.stats import t as student
 from scipy.stats import ttest_1samp
 
 from mvsboost.cli import main
-from mvsboost.errors import ParameterError
+from mvsboost.errors import DataError, ParameterError
 from mvsboost.paper import command, plan, runner
 from mvsboost.paper.command import run_paper
 from mvsboost.paper.engines import fit_and_judge
@@ -134,6 +134,27 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, monkeypatch):
     cells = [json.loads(line)["cell"] for line in _lines(tmp_path)]
     assert cells[:3] == done
     assert len({json.dumps(cell, sort_keys=True) for cell in cells}) == len(cells) > 3
+
+
+@pytest.mark.usefixtures("toy")
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_what_cannot_be_had_is_told_when_all_else_is_done(tmp_path, monkeypatch, jobs):
+    monkeypatch.setitem(SIZES, "tiny", replace(TINY, pace=20.0, sets=("adult", "sba")))
+    asked = {"size": "tiny", "data": tmp_path / "none", "out": tmp_path / "out", "jobs": jobs}
+    with pytest.raises(DataError, match=r"INDEX\.csv .* cells could not be done") as failure:
+        run_paper(experiments=["quality", "suite"], progress=False, **asked)
+    assert str(failure.value).count("sba_loans.parquet is not in") == 1
+    cells = [json.loads(line)["cell"] for line in _lines(tmp_path / "out")]
+    assert {cell["set"] for cell in cells} == {"adult"}
+    text = (tmp_path / "out" / "paper.md").read_text()
+    header = next(line for line in text.splitlines() if line.startswith("|  | Adult |"))
+    assert "SBA" not in header
+
+
+@pytest.mark.usefixtures("toy")
+def test_sets_that_are_named_leave_the_suite_out(tmp_path):
+    made = plan.Plan(SIZES["standard"], ["adult"], command.Store(tmp_path), tmp_path)
+    assert not list(EXPERIMENTS["suite"].cells(made))
 
 
 @pytest.mark.large

@@ -36,6 +36,15 @@ SHAPES = {
 }
 """Training rows, test rows, columns, columns with counters and indicators."""
 
+FILES = {
+    "amazon": "amazon.parquet",
+    "internet": "internet.parquet",
+    "kick": "kick.parquet",
+    "click": "click_small.parquet",
+    "ieee": "ieee_fraud.parquet",
+    "sba": "sba_loans.parquet",
+}
+
 
 def _needs(file: str) -> None:
     """Skip a test whose data are not on this machine."""
@@ -52,7 +61,7 @@ def _load_as_published(name: str) -> PreparedSet:
 @pytest.fixture(scope="module", params=PAPER_SETS)
 def prepared(request) -> PreparedSet:
     if request.param != "adult":
-        _needs("catboost_split_indices.parquet")
+        _needs(FILES[request.param])
     return _load_as_published(request.param)
 
 
@@ -112,27 +121,21 @@ def _hosted(frame):
 
 def test_openml_stands_in_for_a_file(tmp_path, monkeypatch):
     pd = pytest.importorskip("pandas")
-    pq = pytest.importorskip("pyarrow.parquet")
-    pa = pytest.importorskip("pyarrow")
     n = 32_769
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(
         {"target": pd.Categorical(["1", "0"] * (n // 2) + ["1"]), "RESOURCE": rng.integers(0, 9, n)}
     )
     frame["ROLE"] = pd.Categorical(np.where(np.arange(n) % 5 == 0, None, "x"))
-    rows = {
-        "dataset": ["amazon"] * 4,
-        "part": ["train", "train", "test", "test"],
-        "position": [1, 0, 0, 1],
-        "row_index": [7, 2, 0, 5],
-    }
-    pq.write_table(pa.table(rows), tmp_path / "catboost_split_indices.parquet")
     monkeypatch.setattr("sklearn.datasets.fetch_openml", _hosted(frame))
     with pytest.warns(UserWarning, match="differs from the data"):
         data = load_set("amazon", tmp_path)
-    assert data.train.target.tolist() == [1, 0]
-    assert data.train.columns["RESOURCE"].tolist() == frame["RESOURCE"][[2, 7]].astype(str).tolist()
-    assert data.test.columns["ROLE"].tolist() == [None, None]
+    assert (len(data.train), len(data.test)) == (26_215, 6_554)
+    first = [1272, 5543, 2288, 26673, 22332]  # as the benchmark's index file has it
+    assert data.train.target[:5].tolist() == [1 - row % 2 for row in first]
+    resources = frame["RESOURCE"][first].astype(str).tolist()
+    assert data.train.columns["RESOURCE"][:5].tolist() == resources
+    assert set(data.test.columns["ROLE"]) == {None, "x"}
     monkeypatch.setattr("sklearn.datasets.fetch_openml", _hosted(frame[:100]))
     with pytest.raises(DataError, match="100 rows in place of the 32769"):
         load_set("amazon", tmp_path)

@@ -59,6 +59,8 @@ def test_a_record_can_say_what_made_it():
     ours, theirs = made_by(CELL), made_by({**CELL, "engine": "numpy"})
     assert set(ours) == {"code"}
     assert theirs == {**ours, "numpy": np.__version__}
+    race = {"kind": "race", "contenders": {"a": CELL, "b": {**CELL, "engine": "numpy"}}}
+    assert made_by(race) == theirs
 
 
 def test_a_damaged_line_inside_is_named(tmp_path):

@@ -1,8 +1,8 @@
 """A backend whose rows live in other backends: it adds up their summaries.
 
-Children on Dask workers are distributed training, children over memory-mapped
-chunks are training larger than memory, children on several GPUs are multi-GPU.
-Nothing above knows, and since sums are integers nothing changes in the result.
+Children on Dask workers would be distributed training, children over memory-mapped
+chunks training larger than memory, children on several GPUs multi-GPU; there are none
+yet. Nothing above knows, and since sums are integers nothing changes in the result.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class Objective(ABC):
     Attributes
     ----------
     name : str
-        Backends know the built-in objectives by this name and compile them.
+        By which a model file knows the built-in objectives.
     n_outputs : int
         Scores a row has, and trees an iteration grows.
     link : Link

@@ -316,7 +316,7 @@ class Poisson(BuiltinObjective):
 BUILTIN: dict[str, type[BuiltinObjective]] = {
     kind.name: kind for kind in (Logistic, Softmax, Squared, Absolute, Quantile, Poisson)
 }
-"""By the name under which a model file and a backend know them."""
+"""By the name under which a model file knows them."""
 
 
 def _check_codes(y: FloatArray, n_classes: int, name: str) -> None:

@@ -80,7 +80,7 @@ def _by_name(spec: str, n_classes: int | None, alpha: float | None) -> Objective
 
 
 def _check_name(objective: Objective) -> None:
-    # backends run their compiled formula for a built-in name, and never look at the object
+    # a model file keeps the name alone, and is loaded with the built-in objective of that name
     known = BUILTIN.get(objective.name)
     if known is not None and type(objective) is not known:
         raise ParameterError(

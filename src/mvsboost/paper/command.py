@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 
-from mvsboost.errors import ParameterError
+from mvsboost.errors import DataError, ParameterError
 from mvsboost.paper.experiments import EXPERIMENTS
 from mvsboost.paper.pages import write_results
 from mvsboost.paper.plan import SIZES, Plan
@@ -19,6 +19,7 @@ from mvsboost.report import environment
 __all__ = ["run_paper"]
 
 _PACKAGES = ("scipy", "lightgbm", "catboost", "xgboost")
+_MOST_TOLD = 5
 
 
 def run_paper(
@@ -61,11 +62,24 @@ def run_paper(
     folder = None if data is None else Path(data)
     with Store(out) as store:
         plan = Plan(SIZES[size], chosen, store, folder)
-        run_cells(plan, names, jobs=jobs, progress=progress)
+        given_up = run_cells(plan, names, jobs=jobs, progress=progress)
         facts = (f"{name} {value}" for name, value in environment(*_PACKAGES).items())
         made_by = "\n".join([command, *facts])
         again = shlex.join(["mvsboost", "paper", "--size", size, *_datasets(sets)])
-        return write_results(plan, names, Path(out), again, made_by)
+        planned = [name for name in names if name not in given_up]
+        written = write_results(plan, planned, Path(out), again, made_by)
+    _tell(given_up, written)
+    return written
+
+
+def _tell(given_up: Mapping[str, DataError | ImportError], written: Sequence[Path]) -> None:
+    """Raise an error that says what was not there, once each, and what is written all the same."""
+    if not given_up:
+        return
+    reasons = {str(error): type(error) for error in given_up.values()}
+    kind = DataError if DataError in reasons.values() else ImportError
+    told = "; ".join([*list(reasons)[:_MOST_TOLD], *["..."] * (len(reasons) > _MOST_TOLD)])
+    raise kind(f"{told}. {len(given_up)} cells could not be done; the others are in {written[0]}")
 
 
 def _datasets(sets: Sequence[str] | None) -> list[str]:

@@ -1,7 +1,8 @@
 """Train one model of a cell and judge it.
 
-An engine sees a prepared set through a *view*: ``"native"``, categories as they are, or
-``"counters"``, numbers only. Settings carry LightGBM's names, since the published ones do.
+An engine sees a prepared set through a *view*: ``"native"``, categories as they are (those of a
+column that has more of them than bins become numbers in the library itself), or ``"counters"``,
+numbers only. Settings carry LightGBM's names, since the published ones do.
 """
 
 from __future__ import annotations

@@ -262,6 +262,13 @@ class Plan:
         size = replace(self.size, seeds=N_SEEDS, folds=N_FOLDS, small_folds=N_FOLDS)
         return replace(self, size=size)
 
+    @property
+    def tuning_folds(self) -> str:
+        """How many folds settings are chosen on, in words."""
+        small, others = self.size.small_folds, self.size.folds
+        told = f"{small} folds of the training part" if small > 1 else "a fold of the training part"
+        return told if small == others else f"{told} ({others} of sets over 50,000 rows)"
+
     def cell(
         self,
         name: str,

@@ -8,7 +8,7 @@ from typing import Any
 
 import mvsboost
 from mvsboost.paper.plan import Cell
-from mvsboost.paper.store import Store, key_of
+from mvsboost.paper.store import Store, fits_of, key_of
 
 __all__ = ["made_from"]
 
@@ -26,34 +26,31 @@ def made_from(store: Store, cells: Iterable[Cell], command: str) -> str:
     """
     asked = {key_of(cell): cell for cell in cells}
     records = [record for record in store if record["key"] in asked]
-    fits = [fit for record in records for fit in _fits(record["cell"])]
+    fits = [fit for record in records for fit in fits_of(record["cell"])]
     return "\n".join([command, _seeds(fits), *_versions(records)])
-
-
-def _fits(cell: Cell) -> Iterator[Cell]:
-    """A cell, or those that race in it."""
-    yield from cell["contenders"].values() if "contenders" in cell else (cell,)
 
 
 def _versions(records: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """A line for each library: its release, and how many records are from it."""
-    trained = Counter(map(_trained_by, records)).most_common()
+    trained = Counter(who for record in records for who in _trained_by(record)).most_common()
     for library in dict.fromkeys(library for (library, _), _ in trained):
         codes = [f"{count:,}{code}" for (by, code), count in trained if by == library]
         yield f"records of {library}: {', '.join(codes)}"
 
 
-def _trained_by(record: Mapping[str, Any]) -> tuple[str, str]:
-    """A library and its release, and of this one, which changes in between, the code.
+def _trained_by(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Every library and its release, and of this one, which changes in between, the code.
 
     Early records kept neither. What is known of them is the commit that published them, and
     what stood under its tables.
     """
-    library, made_by = record["cell"].get("engine", "mvsboost"), record.get("made_by", {})
-    if library != "mvsboost":
-        return f"{library} {made_by.get(library, 'of a release not kept')}", ""
-    code = (f" of {kind} {made_by[kind]}" for kind in ("code", "commit") if kind in made_by)
-    return f"mvsboost {mvsboost.__version__}", next(code, " of a version not kept")
+    made_by = record.get("made_by", {})
+    for library in {fit.get("engine", "mvsboost") for fit in fits_of(record["cell"])}:
+        if library != "mvsboost":
+            yield f"{library} {made_by.get(library, 'of a release not kept')}", ""
+            continue
+        code = (f" of {kind} {made_by[kind]}" for kind in ("code", "commit") if kind in made_by)
+        yield f"mvsboost {mvsboost.__version__}", next(code, " of a version not kept")
 
 
 def _seeds(fits: Iterable[Cell]) -> str:

@@ -6,7 +6,7 @@ Cells that measure time run alone, in this process, after the others.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from itertools import islice
@@ -14,6 +14,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from mvsboost.errors import DataError
 from mvsboost.paper.engines import fit_and_judge
 from mvsboost.paper.experiments import EXPERIMENTS
 from mvsboost.paper.levels import boost_by_levels
@@ -33,20 +34,26 @@ KINDS: dict[str, Callable[[Cell, Path | None], dict[str, Any]]] = {
 """What is done with a cell, by its ``kind``, which is ``"fit"`` where none is named."""
 
 
-def missing_cells(plan: Plan, experiments: Iterable[str]) -> list[Cell]:
-    """Cells that can be done now and are not, each once."""
+def missing_cells(
+    plan: Plan, experiments: Iterable[str], given_up: Container[str] = ()
+) -> list[Cell]:
+    """Cells that can be done now and are not, each once, but for those of some keys."""
     cells: dict[str, Cell] = {}
     for name in experiments:
         for cell in EXPERIMENTS[name].cells(plan):
-            if plan.store.get(cell) is None:
-                cells.setdefault(key_of(cell), cell)
+            key = key_of(cell)
+            if plan.store.get(cell) is None and key not in given_up:
+                cells.setdefault(key, cell)
     return list(cells.values())
 
 
 def run_cells(
     plan: Plan, experiments: Iterable[str], *, jobs: int = 1, progress: bool = True
-) -> int:
-    """Do all that is missing, what depends on other cells after them; returns how many.
+) -> dict[str, DataError | ImportError]:
+    """Do all that is missing, what depends on other cells after them.
+
+    Returns why some cannot be done here, by their keys, or by the name of an experiment that
+    cannot even be planned: data or a library is not there. The others are done all the same.
 
     Parameters
     ----------
@@ -58,9 +65,10 @@ def run_cells(
     progress : bool
         Show a bar with the time left.
     """
-    names, done = list(experiments), 0
+    given_up = dict[str, DataError | ImportError]()
+    names = [name for name in experiments if _can_be_planned(plan, name, given_up)]
     with _workers(jobs) as submit, _bar(progress) as show:
-        while cells := missing_cells(plan, names):
+        while cells := missing_cells(plan, names, given_up):
             show(0, len(cells))
             shared = sorted((cell for cell in cells if not cell.get("alone")), key=_rows_of)
             results = (
@@ -68,12 +76,24 @@ def run_cells(
                 if shared
                 else _results(_at_once, cells, plan.folder, ahead=1)
             )
-            for cell, result, seconds in results:
-                plan.store.put(cell, result, took=round(seconds, 3), made_by=made_by(cell))
-                done += 1
+            for cell, finished in results:
+                try:
+                    result, seconds = finished.result()
+                except (DataError, ImportError) as error:
+                    given_up[key_of(cell)] = error
+                else:
+                    plan.store.put(cell, result, took=round(seconds, 3), made_by=made_by(cell))
                 show(1, 0)
             show(0, len(shared) - len(cells) if shared else 0)  # they are counted again
-    return done
+    return given_up
+
+
+def _can_be_planned(plan: Plan, name: str, given_up: dict[str, DataError | ImportError]) -> bool:
+    try:
+        next(iter(EXPERIMENTS[name].cells(plan)), None)
+    except DataError as error:
+        given_up[name] = error
+    return name not in given_up
 
 
 def _rows_of(cell: Cell) -> tuple[str, str, int]:
@@ -105,14 +125,17 @@ def _workers(jobs: int) -> Iterator[Submit]:
 
 def _at_once(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
     future: Future[Any] = Future()
-    future.set_result(function(*arguments))
+    try:
+        future.set_result(function(*arguments))
+    except Exception as error:
+        future.set_exception(error)
     return future
 
 
 def _results(
     submit: Submit, cells: list[Cell], folder: Path | None, ahead: int
-) -> Iterator[tuple[Cell, dict[str, Any], float]]:
-    """Results as they come; only a few cells are handed over ahead."""
+) -> Iterator[tuple[Cell, Future[Any]]]:
+    """Results as they come, failures last; only a few cells are handed over ahead."""
     waiting: dict[Future[Any], Cell] = {}
     todo = iter(cells)
     while True:
@@ -120,10 +143,9 @@ def _results(
             waiting[submit(_timed, cell, folder)] = cell
         if not waiting:
             return
-        for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-            cell = waiting.pop(future)
-            result, seconds = future.result()
-            yield cell, result, seconds
+        finished = wait(waiting, return_when=FIRST_COMPLETED).done
+        for future in sorted(finished, key=lambda one: one.exception() is not None):
+            yield waiting.pop(future), future
 
 
 @contextmanager

@@ -22,9 +22,16 @@ from typing import Any
 import mvsboost
 from mvsboost.errors import DataError
 
-__all__ = ["Store", "code_fingerprint", "key_of", "made_by"]
+__all__ = ["Store", "code_fingerprint", "fits_of", "key_of", "made_by"]
 
 FILE = "cells.jsonl"
+
+_REPORTS = "paper/"
+_TRAINING = tuple(
+    f"paper/{name}"
+    for name in ("engines", "hosts", "draws", "levels", "theory", "race", "turns", "sets/")
+)
+"""What a result depends on, unlike which cells there are and what is shown of them."""
 
 
 def key_of(cell: Mapping[str, Any]) -> str:
@@ -42,7 +49,7 @@ def key_of(cell: Mapping[str, Any]) -> str:
 
 @cache
 def code_fingerprint() -> str:
-    """A short name for the code of this library, the paper's experiments left out.
+    """A short name for the code of this library, that of reports left out.
 
     Examples
     --------
@@ -52,17 +59,20 @@ def code_fingerprint() -> str:
     package, digest = Path(mvsboost.__file__).parent, hashlib.sha256()
     for module in sorted(package.rglob("*.py")):
         name = module.relative_to(package).as_posix()
-        if not name.startswith("paper/"):
+        if not name.startswith(_REPORTS) or name.startswith(_TRAINING):
             digest.update(name.encode() + b"\0" + module.read_bytes().replace(b"\r\n", b"\n"))
     return digest.hexdigest()[:12]
 
 
 def made_by(cell: Mapping[str, Any]) -> dict[str, str]:
-    """What a record of a cell is from: the code, and the release of another library that trains."""
-    engine, made = cell.get("engine", "mvsboost"), {"code": code_fingerprint()}
-    if engine != "mvsboost":
-        made[engine] = version(engine)
-    return made
+    """What a record of a cell is from: the code, and releases of other libraries that train."""
+    engines = {fit.get("engine", "mvsboost") for fit in fits_of(cell)} - {"mvsboost"}
+    return {"code": code_fingerprint(), **{engine: version(engine) for engine in sorted(engines)}}
+
+
+def fits_of(cell: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A cell, or those that race in it."""
+    return list(cell["contenders"].values()) if "contenders" in cell else [dict(cell)]
 
 
 class Store:

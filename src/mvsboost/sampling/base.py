@@ -38,7 +38,8 @@ MAX_ATTEMPTS = 64
 """Draws of independent rows before an empty sample is given up.
 
 At least one row is expected of each draw, so the chance that all of them are empty is
-below e**-64; only a user's own probabilities can bring it about.
+below e**-64; only a user's own probabilities, or blocks of rows under a tiny rate, can bring it
+about.
 """
 
 _LARGEST_SCORE = float(np.finfo(np.float32).max)

@@ -45,7 +45,7 @@ class MVS(Sampler):
     ----------
     rate : float, default=0.3
         Expected share of rows in the sample, in (0, 1]. At 1 all rows are taken as they
-        are. At least one row is expected, however small the rate.
+        are. At least one row is expected, however small the rate, unless there are blocks.
     lam : float or {"leaf", "root", "catboost"}, default="leaf"
         λ: a number of at least 0, or the rule that sets it anew in each iteration
         (`regularisation`).

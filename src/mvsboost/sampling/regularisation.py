@@ -88,7 +88,8 @@ def regularisation(
     Returns
     -------
     float
-        Under a rule never less than `LAMBDA_FLOOR` times mean(g²) / mean(h²).
+        Under a rule never less than `LAMBDA_FLOOR` times mean(g²) / mean(h²), or times mean(g²)
+        where the score does not multiply λ by h².
 
     Examples
     --------

@@ -220,15 +220,20 @@ class PoissonBootstrap(Sampler):
         """Raise `ParameterError` for a parameter outside what is allowed."""
         check_share("rate", self.rate)
 
+    @property
+    def share(self) -> float:
+        """Share of rows whose count is not expected to be 0."""
+        return 1.0 - float(exp(np.float64(-self.rate)))
+
     def _draw(self, backend: SampledRows, context: SamplingContext) -> Sample:
-        rate = max(self.share, 1.0 / context.n_rows)
+        rate = max(float(self.rate), 1.0 / context.n_rows)
         cumulative = _poisson_distribution(rate)
 
         def rule(key: np.uint64) -> protocol.PoissonBootstrap:
             return protocol.PoissonBootstrap(key, cumulative, 1.0 / rate)
 
         summary = draw_some(backend, context, rule)
-        return Sample(summary or random_rows(backend, context, 1), self.share)
+        return Sample(summary or random_rows(backend, context, 1), float(self.rate))
 
 
 def _poisson_distribution(mean: float) -> NDArray[np.float64]:

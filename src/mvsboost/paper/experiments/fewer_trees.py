@@ -60,7 +60,8 @@ _TEXT = (
     "brackets its rate, whether its trees are narrowed (those of a baseline are whole), the share "
     "of the trees, and the change of 1 − AUC on the test part; a circle where no MVS gets there, "
     "and the one of least error on folds is taken. Then the same against the baseline with as few "
-    "trees as it needs itself by that rule. LightGBM is without sampling, on counters."
+    "trees as it needs itself by that rule. LightGBM is without sampling, on counters, and with a "
+    "column more for every number that may be missing."
 )
 _TEXT_LONGER = (
     "The same, where MVS and the baseline may also have {steps} times the learning rate of the "

@@ -61,14 +61,15 @@ _TEXT = (
     "MVS in LightGBM is an objective that weighs the gradients of drawn rows and sets the others "
     "to 0. LightGBM counts these others among the rows that a leaf needs; where drawn rows count, "
     "that number is divided by the rate. Each against its own host without sampling; {seeds} "
-    "seeds, {rates} rates and {lambdas} λ to choose from. First at the best rate:"
+    "seeds, {rates} rates and {lambdas} λ to choose from, by {folds}. XGBoost knows no least "
+    "number of rows of a leaf, CatBoost no least hessian and no l1. First at the best rate:"
 )
 
 
 _OWN_CATEGORIES = replace(METHODS["mvs"], title="mvsboost, MVS, its own categories")
 _BY_SET_TEXT = (
-    "MVS set by set: LightGBM's trees against ours on the same counters, and ours on categories "
-    "as they are:"
+    "MVS set by set: LightGBM's trees against ours on the same counters, and ours on categories as "
+    "they are (but for columns of more than 255, which become means of the target here too):"
 )
 
 
@@ -105,7 +106,8 @@ def _parts(plan: Plan) -> list[Part]:
         return []
     size = smaller.size
     counts = {"seeds": size.seeds, "rates": len(size.tuned_rates), "lambdas": len(size.lambdas)}
-    parts: list[Part] = [Text(_TEXT.format(**counts)), quality_table(smaller, HOST_METHODS)]
+    text = _TEXT.format(**counts, folds=smaller.tuning_folds)
+    parts: list[Part] = [Text(text), quality_table(smaller, HOST_METHODS)]
     parts += rate_tables(smaller, HOST_METHODS, "By rate, mean over the sets:")
     header = ["", *(f"{rate:g}" for rate in rates)]
     return [*parts, Text(_BY_SET_TEXT), Table(header, _by_set(smaller))]

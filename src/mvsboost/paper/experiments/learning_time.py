@@ -84,10 +84,11 @@ _METHODS = {
 }
 _TEXT = (
     "Change of the time of boosting against no sampling at the smallest rate (in brackets, with "
-    "the change of 1 − AUC on the test part) at which folds of the training part see no loss of "
+    "the change of 1 − AUC on the test part) at which {folds} see no loss of "
     "quality; where they see one at every rate (marked with a circle), at the rate of the least. "
     "Then the fastest MVS of each set, of those without loss on folds if there are any; and the "
-    "same against LightGBM without sampling, on counters, in time and in 1 − AUC. "
+    "same against LightGBM without sampling, on counters, and with a column more for every number "
+    "that may be missing, in time and in 1 − AUC. "
     "Where trees are narrowed a node below the fourth level looks at half the features of its "
     "parent, those of largest gain; the first line does so without sampling. "
     "Fits of one thread, which take turns every fifth of a second."
@@ -309,7 +310,12 @@ def _parts(plan: Plan) -> list[Part]:
     against = LIGHTGBM.engine, change_to_lightgbm
     last = _row(plan, races, _METHODS, title, fastest, *against)
     whole = replace(table, rows=[*table.rows, last])
-    return [Text(_TEXT), whole, Text(_STAGES), _stages_table(plan, races, fastest)]
+    return [
+        Text(_TEXT.format(folds=plan.tuning_folds)),
+        whole,
+        Text(_STAGES),
+        _stages_table(plan, races, fastest),
+    ]
 
 
 class _Stages(NamedTuple):

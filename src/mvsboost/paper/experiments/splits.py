@@ -26,7 +26,8 @@ _TEXT = (
     "fifth of them for testing, one fit each, mean and standard deviation over these. A star "
     "marks changes that a paired t-test gives a probability under 5% to be chance, for splits one "
     "that knows that they share rows. Settings are those that folds of the set's own training part "
-    "chose, so rows that are for testing in other splits had a part in the choice. {}"
+    "chose at the raised learning rates (on counters out of fewer rates and λ, as for other "
+    "hosts), so rows that are for testing in other splits had a part in the choice. {}"
 )
 _SHARED = 0.25
 """Rows for testing to rows for training."""

@@ -18,15 +18,16 @@ _ITERATIONS = ((0, 20), (0, 10, 50, 200), (0, 10, 50, 200, 1000))
 _DEPTHS = (0, 3)
 _RATE = 0.1
 _DRAWS = (20, 50, 200)
+_LEAST_LEARNING_RATE = 0.03
 _TEXT = (
     f"Deviation of split scores under a sample of {_RATE:g} of the rows: the root of the mean of "
     "(Ŝ − S)² over draws and over all splits of a node by a bin (of categories too, in the order "
-    "of their bins), as a share of the best split's gain; "
-    "beside it what Theorem 1 predicts from the probabilities alone (for GOSS as if its rows "
-    "were drawn independently). Then how often the largest Ŝ is of the feature of the largest "
-    "S, and in brackets of the same threshold as well. Gradients of a model without sampling "
-    "after some iterations; the root, and the nodes of depth 3 of a tree that all rows grow. "
-    "Means over the sets."
+    "of their bins), as a share of the best split's gain; beside it what Theorem 1 predicts from "
+    "the probabilities alone, as if rows were drawn independently, which those of SGB and GOSS are "
+    "not. Then how often the largest Ŝ is of the feature of the largest S, and in brackets of the "
+    "same threshold as well. Gradients of a model without sampling after some iterations, learning "
+    f"rates under {_LEAST_LEARNING_RATE:g} raised to it; the root, and the nodes of depth 3 of a "
+    "tree that all rows grow. Means over the sets."
 )
 _FIGURE = "Deviations as measured (solid) and by Theorem 1 (dashed), on a logarithmic scale:"
 
@@ -40,7 +41,7 @@ def _cell(plan: Plan, name: str, iteration: int, depth: int) -> Cell:
         "depth": depth,
         "rate": _RATE,
         "draws": _DRAWS[plan.size.effort],
-        "learning_rate": max(info.learning_rate, 0.03),
+        "learning_rate": max(info.learning_rate, _LEAST_LEARNING_RATE),
         "tree": dict(info.tree),
         "seed": 0,
     }

@@ -243,7 +243,21 @@ def published_rows(name: str, part: str, folder: Path | None) -> NDArray[np.int6
 def split_as_published(
     name: str, rows: Part, categorical: tuple[str, ...], folder: Path | None
 ) -> PreparedSet:
-    """The rows that the benchmark's index files name, in their order, as far as they are here."""
-    train, test = (published_rows(name, part, folder) for part in ("train", "test"))
-    n = len(rows)
-    return PreparedSet(name, rows.take(train[train < n]), rows.take(test[test < n]), categorical)
+    """The rows that the benchmark's index files name, in their order.
+
+    Those of sets that OpenML has are part of the package, so that nothing else is needed.
+    """
+    shipped = _shipped_rows(name)
+    if shipped is not None and sum(map(len, shipped)) == len(rows):
+        train, test = shipped
+    else:
+        train, test = (published_rows(name, part, folder) for part in ("train", "test"))
+    return PreparedSet(name, rows.take(train), rows.take(test), categorical)
+
+
+def _shipped_rows(name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """Rows for training and for testing; None where the package has none of the set."""
+    with np.load(Path(__file__).with_name("splits.npz")) as splits:
+        if f"{name} train" not in splits:
+            return None
+        return splits[f"{name} train"].astype(np.int64), splits[f"{name} test"].astype(np.int64)
