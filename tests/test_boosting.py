@@ -652,6 +652,16 @@ def test_values_of_few_sampled_rows_do_not_explode(sampler, second_look, l2, mak
     assert after <= before + 1.0
 
 
+@pytest.mark.parametrize("leaf_values", ["all", "sample"])
+def test_a_sample_that_is_all_rows_is_trusted_like_all_rows(leaf_values, make_config):
+    x = np.arange(1000.0)
+    data = Dataset.from_data(x[:, None], (x >= 950).astype(float))
+    options = {"n_estimators": 1, "learning_rate": 1.0, "l2": 0.0, "leaf_values": leaf_values}
+    (tree,) = train(data, make_config(min_samples_leaf=5, **options)).model.last_trees()
+    # (1 - p) / (p (1 - p)) for the rare class, far beyond what a sample is trusted with
+    assert tree.value.max() == pytest.approx(20.0, rel=1e-3)
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

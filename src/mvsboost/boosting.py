@@ -318,16 +318,18 @@ class _Run:
         features = self._columns.of(iteration)
         noise = 0.0 if self.moments is None else float(self.moments.dispersion[output])
         grown = grow_tree(self.backend, self.table, features, params, packing, exact, noise)
-        return self._finish_tree(grown, output, gradients)
+        return self._finish_tree(grown, output, sample, gradients)
 
-    def _finish_tree(self, grown: GrownTree, output: int, gradients: GradientRange) -> Tree:
+    def _finish_tree(
+        self, grown: GrownTree, output: int, sample: Sample, gradients: GradientRange
+    ) -> Tree:
         config, objective, l2 = self.config, self.config.objective, self.config.tree.l2
         rate, from_sample = config.learning_rate, config.leaf_values == "sample"
         if objective.leaf_quantile is not None:
             values = residual_quantiles(self.backend, grown.structure, objective.leaf_quantile)
             return with_values(grown, values, rate)
         step = objective.max_step
-        if from_sample:
+        if from_sample and sample.summary.n_certain < self.backend.n_rows:
             step = min(step, MAX_SAMPLE_STEP) if math.isfinite(step) else math.inf
             if grown.saw_all_rows:
                 return with_values(grown, newton_values(*grown.sample_sums(), l2), rate, step)
