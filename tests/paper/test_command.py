@@ -136,12 +136,12 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, monkeypatch):
     assert len({json.dumps(cell, sort_keys=True) for cell in cells}) == len(cells) > 3
 
 
-@pytest.mark.usefixtures("toy")
+@pytest.mark.large
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_what_cannot_be_had_is_told_when_all_else_is_done(tmp_path, monkeypatch, jobs):
     monkeypatch.setitem(SIZES, "tiny", replace(TINY, pace=20.0, sets=("adult", "sba")))
     asked = {"size": "tiny", "data": tmp_path / "none", "out": tmp_path / "out", "jobs": jobs}
-    with pytest.raises(DataError, match=r"INDEX\.csv .* cells could not be done") as failure:
+    with pytest.raises(DataError, match=r"INDEX\.csv .* All else is done") as failure:
         run_paper(experiments=["quality", "suite"], progress=False, **asked)
     assert str(failure.value).count("sba_loans.parquet is not in") == 1
     cells = [json.loads(line)["cell"] for line in _lines(tmp_path / "out")]

@@ -79,7 +79,7 @@ def _tell(given_up: Mapping[str, DataError | ImportError], written: Sequence[Pat
     reasons = {str(error): type(error) for error in given_up.values()}
     kind = DataError if DataError in reasons.values() else ImportError
     told = "; ".join([*list(reasons)[:_MOST_TOLD], *["..."] * (len(reasons) > _MOST_TOLD)])
-    raise kind(f"{told}. {len(given_up)} cells could not be done; the others are in {written[0]}")
+    raise kind(f"{told}. All else is done, see {written[0]}")
 
 
 def _datasets(sets: Sequence[str] | None) -> list[str]:
