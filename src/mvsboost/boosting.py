@@ -307,7 +307,7 @@ class _Run:
             drawn.n_rows, drawn.max_gradient, drawn.max_hessian, drawn.max_weight
         )
         exact = None
-        if params.second_look and drawn.n_certain < self.backend.n_rows:
+        if params.second_look and not self._is_everything(sample):
             exact = Packing.choose(
                 self.backend.n_rows, gradients.max_gradient, gradients.max_hessian, 1.0
             )
@@ -320,6 +320,10 @@ class _Run:
         grown = grow_tree(self.backend, self.table, features, params, packing, exact, noise)
         return self._finish_tree(grown, output, sample, gradients)
 
+    def _is_everything(self, sample: Sample) -> bool:
+        """Whether it has every row, each with weight 1."""
+        return sample.summary.n_certain == self.backend.n_rows
+
     def _finish_tree(
         self, grown: GrownTree, output: int, sample: Sample, gradients: GradientRange
     ) -> Tree:
@@ -329,7 +333,7 @@ class _Run:
             values = residual_quantiles(self.backend, grown.structure, objective.leaf_quantile)
             return with_values(grown, values, rate)
         step = objective.max_step
-        if from_sample and sample.summary.n_certain < self.backend.n_rows:
+        if from_sample and not self._is_everything(sample):
             step = min(step, MAX_SAMPLE_STEP) if math.isfinite(step) else math.inf
             if grown.saw_all_rows:
                 return with_values(grown, newton_values(*grown.sample_sums(), l2), rate, step)
@@ -368,10 +372,9 @@ class _Run:
             return False
         # all rows and columns that find no split will find none again; other ones may, and so may
         # these while single leaves still move the scores
-        everything = self.samples[-1].summary.n_certain == self.backend.n_rows
         moved = max(float(np.abs(tree.value).max()) for tree in trees)
         still = moved <= _NEGLIGIBLE * max(1.0, float(np.abs(self.model.baseline).max()))
-        if everything and still and self.config.colsample >= 1.0:
+        if self._is_everything(self.samples[-1]) and still and self.config.colsample >= 1.0:
             self.stop_reason = "no split improves the loss"
             return True
         return False
@@ -433,7 +436,7 @@ def _check_arguments(dataset: Any, config: Any, eval_sets: Any) -> None:
 
 
 def _check_mapper(data: Dataset, mapper: BinMapper, what: str) -> None:
-    if data.mapper is not mapper and data.mapper.to_dict() != mapper.to_dict():
+    if not data.mapper.is_same_as(mapper):
         raise DataError(f"{what} must be binned by the training set's mapper: pass mapper=")
 
 

@@ -254,7 +254,7 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         )
         if start is None or resumed:
             dataset = bin_rows(max_bins=self.max_bins, seed=seed)
-            if start is None or dataset.mapper.to_dict() == start.mapper.to_dict():
+            if start is None or dataset.mapper.is_same_as(start.mapper):
                 return dataset
         return bin_rows(mapper=start.mapper, schema=start.schema)
 

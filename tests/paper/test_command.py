@@ -151,7 +151,6 @@ def test_what_cannot_be_had_is_told_when_all_else_is_done(tmp_path, monkeypatch,
     assert "SBA" not in header
 
 
-@pytest.mark.usefixtures("toy")
 def test_sets_that_are_named_leave_the_suite_out(tmp_path):
     made = plan.Plan(SIZES["standard"], ["adult"], command.Store(tmp_path), tmp_path)
     assert not list(EXPERIMENTS["suite"].cells(made))

@@ -401,6 +401,10 @@ class BinMapper:
             raise ParameterError("split", split, f"a bin from 0 to {len(edges) - 1}")
         return float(edges[split])
 
+    def is_same_as(self, other: BinMapper) -> bool:
+        """Whether any row gets the same bins by either."""
+        return self is other or self.to_dict() == other.to_dict()
+
     def to_dict(self) -> dict[str, Any]:
         """As plain lists, strings and numbers, ready for JSON; floats keep every bit."""
         return {"features": [f.to_dict() for f in self.features]}

@@ -263,6 +263,11 @@ class Plan:
         return replace(self, size=size)
 
     @property
+    def names_sets(self) -> bool:
+        """Whether other sets were asked for than a run of this size has."""
+        return list(self.sets) != list(self.size.sets)
+
+    @property
     def tuning_folds(self) -> str:
         """How many folds settings are chosen on, in words."""
         small, others = self.size.small_folds, self.size.folds

@@ -45,7 +45,7 @@ def _trained_by(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     what stood under its tables.
     """
     made_by = record.get("made_by", {})
-    for library in {fit.get("engine", "mvsboost") for fit in fits_of(record["cell"])}:
+    for library in sorted({fit.get("engine", "mvsboost") for fit in fits_of(record["cell"])}):
         if library != "mvsboost":
             yield f"{library} {made_by.get(library, 'of a release not kept')}", ""
             continue

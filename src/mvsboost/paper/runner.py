@@ -65,8 +65,9 @@ def run_cells(
     progress : bool
         Show a bar with the time left.
     """
-    given_up = dict[str, DataError | ImportError]()
-    names = [name for name in experiments if _can_be_planned(plan, name, given_up)]
+    names = list(experiments)
+    given_up: dict[str, DataError | ImportError] = {**_not_planned(plan, names)}
+    names = [name for name in names if name not in given_up]
     with _workers(jobs) as submit, _bar(progress) as show:
         while cells := missing_cells(plan, names, given_up):
             show(0, len(cells))
@@ -88,12 +89,15 @@ def run_cells(
     return given_up
 
 
-def _can_be_planned(plan: Plan, name: str, given_up: dict[str, DataError | ImportError]) -> bool:
-    try:
-        next(iter(EXPERIMENTS[name].cells(plan)), None)
-    except DataError as error:
-        given_up[name] = error
-    return name not in given_up
+def _not_planned(plan: Plan, experiments: Iterable[str]) -> dict[str, DataError]:
+    """Why some experiments cannot even say which cells they have."""
+    reasons = {}
+    for name in experiments:
+        try:
+            next(iter(EXPERIMENTS[name].cells(plan)), None)
+        except DataError as error:
+            reasons[name] = error
+    return reasons
 
 
 def _rows_of(cell: Cell) -> tuple[str, str, int]:

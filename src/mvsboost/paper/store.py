@@ -26,12 +26,8 @@ __all__ = ["Store", "code_fingerprint", "fits_of", "key_of", "made_by"]
 
 FILE = "cells.jsonl"
 
-_REPORTS = "paper/"
-_TRAINING = tuple(
-    f"paper/{name}"
-    for name in ("engines", "hosts", "draws", "levels", "theory", "race", "turns", "sets/")
-)
-"""What a result depends on, unlike which cells there are and what is shown of them."""
+_TRAINING = ("engines", "hosts", "draws", "levels", "theory", "race", "turns", "sets")
+"""Parts of the experiments that results depend on, unlike which there are and what is shown."""
 
 
 def key_of(cell: Mapping[str, Any]) -> str:
@@ -59,7 +55,8 @@ def code_fingerprint() -> str:
     package, digest = Path(mvsboost.__file__).parent, hashlib.sha256()
     for module in sorted(package.rglob("*.py")):
         name = module.relative_to(package).as_posix()
-        if not name.startswith(_REPORTS) or name.startswith(_TRAINING):
+        folder, _, rest = name.partition("/")
+        if folder != "paper" or rest.startswith(_TRAINING):
             digest.update(name.encode() + b"\0" + module.read_bytes().replace(b"\r\n", b"\n"))
     return digest.hexdigest()[:12]
 

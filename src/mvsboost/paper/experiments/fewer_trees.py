@@ -55,8 +55,8 @@ _SLICE = 0.05
 
 _TEXT = (
     "Change of the time of boosting to the error that a baseline has with all its trees. MVS has "
-    "as few trees, out of {points} numbers of them, as have less error on {folds} of the training "
-    "part, by a standard error of the mean change, and keep it with more; the fastest counts. In "
+    "as few trees, out of {points} numbers of them, as have less error on {folds}, by a standard "
+    "error of the mean change, and keep it with more; the fastest counts. In "
     "brackets its rate, whether its trees are narrowed (those of a baseline are whole), the share "
     "of the trees, and the change of 1 − AUC on the test part; a circle where no MVS gets there, "
     "and the one of least error on folds is taken. Then the same against the baseline with as few "
@@ -283,11 +283,9 @@ def _parts(plan: Plan) -> list[Part]:
     tables = [
         _table(plan, races, contests, number, more) for number, more in enumerate(("", _LONGER))
     ]
-    n_folds = len(plan.thorough.folds(plan.sets[0]))
-    folds = f"{n_folds} folds" if n_folds > 1 else "a fold"
     steps = " or ".join(map(str, _LONGER_STEPS[plan.size.effort][1:]))
     return [
-        Text(_TEXT.format(points=_POINTS[plan.size.effort], folds=folds)),
+        Text(_TEXT.format(points=_POINTS[plan.size.effort], folds=plan.thorough.tuning_folds)),
         tables[0],
         Text(_TEXT_LONGER.format(steps=steps)),
         tables[1],

@@ -65,7 +65,7 @@ _TEXT = (
 def _large(plan: Plan) -> Plan:
     """The plan with large sets, those asked for or those that are here, and what they allow."""
     effort = plan.size.effort
-    if list(plan.sets) != list(plan.size.sets):
+    if plan.names_sets:
         sets = [name for name in plan.sets if name in LARGE_SETS or name in ("higgs", "recsys")]
     else:
         sets = list(_QUICK if effort == 0 else (n for n in LARGE_SETS if n not in _QUICK))

@@ -84,8 +84,8 @@ _METHODS = {
 }
 _TEXT = (
     "Change of the time of boosting against no sampling at the smallest rate (in brackets, with "
-    "the change of 1 − AUC on the test part) at which {folds} see no loss of "
-    "quality; where they see one at every rate (marked with a circle), at the rate of the least. "
+    "the change of 1 − AUC on the test part) at which there is no loss of quality on {folds}; "
+    "where there is one at every rate (marked with a circle), at the rate of the least. "
     "Then the fastest MVS of each set, of those without loss on folds if there are any; and the "
     "same against LightGBM without sampling, on counters, and with a column more for every number "
     "that may be missing, in time and in 1 − AUC. "

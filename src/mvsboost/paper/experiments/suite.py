@@ -54,7 +54,7 @@ _TEXT = (
 
 def _names(plan: Plan) -> list[str]:
     """None where other sets were asked for."""
-    if list(plan.sets) != list(plan.size.sets):
+    if plan.names_sets:
         return []
     return suite_names(plan.folder)[: _MOST[plan.size.effort]]
 
