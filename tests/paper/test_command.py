@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -180,6 +182,23 @@ def test_processes_share_the_work(tmp_path, monkeypatch):
     (record,) = map(json.loads, _lines(tmp_path))
     assert record["cell"]["engine"] == "lightgbm"
     assert 0.05 < record["result"]["error"] < 0.1
+
+
+def test_processes_end_with_a_run_that_is_killed(tmp_path):
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import os, time\n"
+        "from mvsboost.paper.runner import _workers\n"
+        "if __name__ == '__main__':\n"
+        "    with _workers(2) as submit:\n"
+        "        print(submit(os.getppid).result(), flush=True)\n"
+        "        time.sleep(600)\n"
+    )
+    run = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True)
+    assert int(run.stdout.readline()) == run.pid
+    run.kill()
+    # what it printed to is closed by the last process that holds it
+    assert run.communicate(timeout=60) == ("", None)
 
 
 @pytest.mark.usefixtures("toy")

@@ -52,10 +52,10 @@ def _needs(file: str) -> None:
         pytest.skip(f"{DATA_VARIABLE} names no folder with {file}")
 
 
-def _load_as_published(name: str) -> PreparedSet:
+def _load_as_published(name: str, folder: Path | None = None) -> PreparedSet:
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # checksums agree
-        return load_set(name)
+        return load_set(name, folder)
 
 
 @pytest.fixture(scope="module", params=PAPER_SETS)
@@ -139,6 +139,16 @@ def test_openml_stands_in_for_a_file(tmp_path, monkeypatch):
     monkeypatch.setattr("sklearn.datasets.fetch_openml", _hosted(frame[:100]))
     with pytest.raises(DataError, match="100 rows in place of the 32769"):
         load_set("amazon", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["amazon", "internet"])
+def test_openml_has_texts_for_flags_and_codes(name, tmp_path, monkeypatch):
+    _needs(FILES[name])
+    pd = pytest.importorskip("pandas")
+    frame = pd.read_parquet(Path(os.environ[DATA_VARIABLE]) / FILES[name])
+    frame = frame.astype("string").astype("category")
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", _hosted(frame))
+    assert _load_as_published(name, tmp_path).categorical == load_set(name).categorical
 
 
 def test_a_checksum_sees_every_value():

@@ -38,19 +38,36 @@ def _amazon(folder: Path | None) -> PreparedSet:
     return split_as_published("amazon", as_part(table, target, names), names, folder)
 
 
-_INTERNET_NUMBERS = ("Opinions_on_Censorship",)
+_INTERNET_CATEGORIES = (
+    "Actual_Time",
+    "Age",
+    "Community_Building",
+    "Country",
+    "Education_Attainment",
+    "Falsification_of_Information",
+    "Gender",
+    "Household_Income",
+    "Major_Geographical_Location",
+    "Major_Occupation",
+    "Marital_Status",
+    "Most_Import_Issue_Facing_the_Internet",
+    "Primary_Computing_Platform",
+    "Primary_Language",
+    "Primary_Place_of_WWW_Access",
+    "Race",
+    "Registered_to_Vote",
+    "Sexual_Preference",
+    "Web_Ordering",
+    "Web_Page_Creation",
+)
+"""Named, since OpenML has texts for flags as well."""
 
 
 def _internet(folder: Path | None) -> PreparedSet:
     table = read_hosted("internet.parquet", folder, data_id=981, n_rows=10_108)
-    target = table.pop("Who_Pays_for_Access_Work")
-    texts = tuple(
-        name
-        for name, column in table.items()
-        if column.dtype == object and name not in _INTERNET_NUMBERS
-    )
-    rows = as_part(table, as_numbers(target), texts)
-    return split_as_published("internet", rows, texts, folder)
+    target = as_numbers(table.pop("Who_Pays_for_Access_Work"))
+    rows = as_part(table, target, _INTERNET_CATEGORIES)
+    return split_as_published("internet", rows, _INTERNET_CATEGORIES, folder)
 
 
 _KICK_NUMBERS = (
