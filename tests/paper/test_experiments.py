@@ -259,6 +259,16 @@ def test_longer_steps_are_granted_to_both_sides(filled):
     assert _row(table, lost) == ["-50.0% (+10.00% on folds, +0.00%)", "-50.0%"]
 
 
+@pytest.mark.parametrize("name", ["time", "trees", "large"])
+def test_no_sampling_is_timed_without_a_pass_that_its_trees_make_needless(filled, name):
+    plan = filled(name)
+    (race,) = [cell for cell in EXPERIMENTS[name].cells(plan) if cell.get("kind") == "race"]
+    fits = [fit for fit in race["contenders"].values() if fit["engine"] == "mvsboost"]
+    from_sums = [fit["leaf_values"] for fit in fits if fit["sampler"]["name"] == "none"]
+    assert set(from_sums) == {"sample"}
+    assert {fit["leaf_values"] for fit in fits} == {"sample", "all"}
+
+
 def test_every_fit_of_a_race_is_timed_once(filled):
     plan = filled("trees")
     (race,) = [cell for cell in EXPERIMENTS["trees"].cells(plan) if cell.get("kind") == "race"]
@@ -354,6 +364,8 @@ def test_theory_and_ablation(filled):
     assert _row(variants, "base") == ["+5.00%"]
     assert _row(variants, "second look 8") == ["-0.25% (1 of 1)"]
     assert _row(variants, "score and λ of xgboost") == ["+10.00% (0 of 1)"]
+    assert _row(variants, "GOSS") == ["+20.00% (0 of 1)"]
+    assert _row(variants, "GOSS, second look 4") == ["+14.00% (0 of 1)"]
     assert _row(levels, "a draw for each level") == ["+10.00% (1 of 1)"]
 
 

@@ -29,7 +29,8 @@ _TEXT = (
     "brackets on how many of the sets it is better than the base, and the standard error, over "
     "folds, of its difference to the base. Where half of the rows decide, leaf values come from "
     "that half too. The score and λ of a named system are all that is taken from it; those of the "
-    "paper are λ root, those of XGBoost λ 0.1."
+    "paper are λ root, those of XGBoost λ 0.1. SGB and GOSS have leaf values from all rows here, "
+    "unlike elsewhere; GOSS takes as many rows of large gradients as of others."
 )
 _HASTE = " Learning rates under {pace:g} are raised to it, twice as much as elsewhere."
 _LEVELS_TEXT = (
@@ -38,22 +39,42 @@ _LEVELS_TEXT = (
 )
 
 
+Draw = Callable[[float], dict[str, Any]]
+"""From a rate to a sampler."""
+
+
+def _mvs(**changes: Any) -> Draw:
+    return lambda rate: {"name": "mvs", "rate": rate, "lam": "leaf", **changes}
+
+
+_OURS = _mvs()
+
+
+def _as_in(system: str) -> Draw:
+    return lambda rate: {"name": "variant", "rate": rate, "variant": system}
+
+
+def _sgb(rate: float) -> dict[str, Any]:
+    return {"name": "sgb", "rate": rate}
+
+
+def _goss(rate: float) -> dict[str, Any]:
+    return {"name": "goss", "top_rate": rate / 2, "other_rate": rate / 2}
+
+
 @dataclass(frozen=True)
 class _Variant:
     """A title, and what it does instead of the base."""
 
     title: str
-    sampler: dict[str, Any] = field(default_factory=dict)
+    draw: Draw = _OURS
     leaf_values: str = "all"
     second_look: int = 0
     narrowing: float = 1.0
     more: dict[str, Any] = field(default_factory=dict)
 
     def setting(self, rate: float) -> Setting:
-        sampler = {"name": "mvs", "rate": rate, "lam": "leaf", **self.sampler}
-        if sampler["name"] == "variant":
-            del sampler["lam"]
-        return setting(sampler, self.leaf_values, self.second_look, self.narrowing)
+        return setting(self.draw(rate), self.leaf_values, self.second_look, self.narrowing)
 
 
 _BASE = _Variant("base")
@@ -63,13 +84,17 @@ VARIANTS = (
     _Variant("second look 4, half of the rows decide", second_look=4, more={"decider": [0.5, 0.1]}),
     *(_Variant(f"narrowing {share}", narrowing=share) for share in (0.5, 0.75)),
     _Variant("leaf values from the sample", leaf_values="sample"),
-    *(_Variant(f"λ {lam}", {"lam": lam}) for lam in ("root", "catboost", 0.01, 0.1, 1.0, 10.0)),
+    *(_Variant(f"λ {lam}", _mvs(lam=lam)) for lam in ("root", "catboost", 0.01, 0.1, 1.0, 10.0)),
     *(
-        _Variant(f"score and λ of {name}", {"name": "variant", "variant": name})
+        _Variant(f"score and λ of {name}", _as_in(name))
         for name in ("paper", "catboost", "xgboost", "fork")
     ),
-    _Variant("a draw of fixed size", {"name": "systematic", "ordered": False}),
-    _Variant("a systematic draw, by gradient", {"name": "systematic", "ordered": True}),
+    _Variant("a draw of fixed size", _mvs(name="systematic", ordered=False)),
+    _Variant("a systematic draw, by gradient", _mvs(name="systematic", ordered=True)),
+    _Variant("SGB", _sgb),
+    _Variant("GOSS", _goss),
+    _Variant("SGB, second look 4", _sgb, second_look=4),
+    _Variant("GOSS, second look 4", _goss, second_look=4),
 )
 """The base, and what is changed in it."""
 

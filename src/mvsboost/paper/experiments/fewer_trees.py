@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from mvsboost.paper.engines import trees_on_the_way
 from mvsboost.paper.experiments.learning_time import (
+    FAIR,
     LEAVES_AND_LAMBDA,
     LIGHTGBM,
     NARROWED,
@@ -73,7 +74,7 @@ _TEXT_LONGER = (
 _TEXT_RACE = (
     "The fastest is that of a race of {finalists} which seemed so on folds, by the times that are "
     "shown, which flatters it a little. Fits of one thread, which take turns every twentieth of a "
-    "second."
+    f"second. {FAIR}"
 )
 
 
