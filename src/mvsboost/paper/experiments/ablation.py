@@ -29,8 +29,8 @@ _TEXT = (
     "brackets on how many of the sets it is better than the base, and the standard error, over "
     "folds, of its difference to the base. Where half of the rows decide, leaf values come from "
     "that half too. The score and λ of a named system are all that is taken from it; those of the "
-    "paper are λ root, those of XGBoost λ 0.1. SGB and GOSS have leaf values from all rows here, "
-    "unlike elsewhere; GOSS takes as many rows of large gradients as of others."
+    "paper are λ root, those of XGBoost λ 0.1. SGB and GOSS too have leaf values from all "
+    "rows here; GOSS takes as many rows of large gradients as of others."
 )
 _HASTE = " Learning rates under {pace:g} are raised to it, twice as much as elsewhere."
 _LEVELS_TEXT = (
