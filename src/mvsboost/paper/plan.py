@@ -190,18 +190,18 @@ def sgb(rate: float, size: Size) -> list[Setting]:
     return [setting({"name": "sgb", "rate": rate})]
 
 
+def goss_sampler(rate: float, large: int = 1, small: int = 1) -> Cell:
+    """GOSS with so many rows of large gradients to so many of others."""
+    return {
+        "name": "goss",
+        "top_rate": rate * large / (large + small),
+        "other_rate": rate * small / (large + small),
+    }
+
+
 def goss(rate: float, size: Size) -> list[Setting]:
     """GOSS with several ratios of large to small gradients."""
-    return [
-        setting(
-            {
-                "name": "goss",
-                "top_rate": rate * large / (large + small),
-                "other_rate": rate * small / (large + small),
-            }
-        )
-        for large, small in size.ratios
-    ]
+    return [setting(goss_sampler(rate, *ratio)) for ratio in size.ratios]
 
 
 def mvs(rate: float, size: Size) -> list[Setting]:

@@ -13,7 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mvsboost.paper.plan import N_FOLDS, NO_SAMPLING, Cell, Experiment, Plan, Setting, setting
+from mvsboost.paper.plan import (
+    N_FOLDS,
+    NO_SAMPLING,
+    Cell,
+    Experiment,
+    Plan,
+    Setting,
+    goss_sampler,
+    setting,
+)
 from mvsboost.paper.summaries import percent
 from mvsboost.report import Part, Table, Text
 
@@ -39,7 +48,7 @@ _LEVELS_TEXT = (
 )
 
 
-Draw = Callable[[float], dict[str, Any]]
+Draw = Callable[[float], Cell]
 """From a rate to a sampler."""
 
 
@@ -54,12 +63,8 @@ def _as_in(system: str) -> Draw:
     return lambda rate: {"name": "variant", "rate": rate, "variant": system}
 
 
-def _sgb(rate: float) -> dict[str, Any]:
+def _sgb(rate: float) -> Cell:
     return {"name": "sgb", "rate": rate}
-
-
-def _goss(rate: float) -> dict[str, Any]:
-    return {"name": "goss", "top_rate": rate / 2, "other_rate": rate / 2}
 
 
 @dataclass(frozen=True)
@@ -92,9 +97,9 @@ VARIANTS = (
     _Variant("a draw of fixed size", _mvs(name="systematic", ordered=False)),
     _Variant("a systematic draw, by gradient", _mvs(name="systematic", ordered=True)),
     _Variant("SGB", _sgb),
-    _Variant("GOSS", _goss),
+    _Variant("GOSS", goss_sampler),
     _Variant("SGB, second look 4", _sgb, second_look=4),
-    _Variant("GOSS, second look 4", _goss, second_look=4),
+    _Variant("GOSS, second look 4", goss_sampler, second_look=4),
 )
 """The base, and what is changed in it."""
 
