@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from mvsboost.backends.composite import CompositeBackend
 from mvsboost.backends.cpu import CPUBackend
 from mvsboost.backends.protocol import (
+    RANK_BITS,
     AllRows,
     Backend,
     BayesianBootstrap,
@@ -161,11 +162,13 @@ def by_node(backend: Backend) -> Any:
 
 def ranked(backend: Backend, key: RankKey) -> Any:
     backend.score_rows(ScoreRule(Score.ABS_GRADIENT))
-    first = backend.rank_counts(key, 0, 0)
-    prefix = int(np.append(np.flatnonzero(first), 0)[0])
-    second = backend.rank_counts(key, 16, prefix)
-    deeper = (prefix << 16) | int(np.append(np.flatnonzero(second), 0)[0])
-    return first, second, backend.rank_counts(key, 32, deeper)
+    found, first = [], 0
+    for known_bits in range(0, 64, RANK_BITS):
+        counts = backend.rank_counts(key, known_bits, first >> (64 - known_bits)).copy()
+        digit = int(np.append(np.flatnonzero(counts), 0)[0])
+        first += (digit << (64 - RANK_BITS)) >> known_bits
+        found.append(counts)
+    return found
 
 
 def residual_digits(backend: Backend, tree: Any) -> Any:

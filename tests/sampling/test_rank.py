@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mvsboost.backends.composite import CompositeBackend
-from mvsboost.backends.protocol import RankKey, Score, ScoreRule, score_key
+from mvsboost.backends.protocol import RANK_BITS, RankKey, Score, ScoreRule, score_key
 from mvsboost.errors import ParameterError
 from mvsboost.sampling import cut_largest, cut_smallest
 from mvsboost.testing import GradientRows
@@ -32,7 +32,12 @@ def test_rounds_end_when_the_cut_parts_a_bucket_from_the_others():
     rows.rank_counts = lambda *arguments: rounds.append(arguments) or count(*arguments)
     for k in range(1, 501):
         cut_smallest(rows, RankKey(KEY), k)
-    assert 500 <= len(rounds) < 520  # of 65536 buckets hardly one holds two of 500 rows
+    keys = np.sort(RankKey(KEY).values(None, IDS))
+    for known_bits in range(RANK_BITS, 64, RANK_BITS):  # rounds of cuts within a bucket
+        left = np.uint64(64 - known_bits)
+        within = int((keys[:-1] >> left == keys[1:] >> left).sum())
+        assert sum(arguments[1] == known_bits for arguments in rounds) == within
+    assert 500 < len(rounds) < 600  # few of 4096 buckets hold two of 500 rows
 
 
 @given(st.lists(st.sampled_from([0.0, 0.5, 1.0, 3.0]), min_size=2, max_size=60), st.data())

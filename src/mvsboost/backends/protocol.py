@@ -28,6 +28,7 @@ __all__ = [
     "BayesianBootstrap",
     "BinnedRows",
     "DIGIT_BITS",
+    "RANK_BITS",
     "Certain",
     "DrawRule",
     "DrawSummary",
@@ -225,6 +226,9 @@ class ScoreRule:
 
     def values(self, g: NDArray[np.float32], h: NDArray[np.float32]) -> NDArray[np.float32]:
         """Scores of rows with gradients g, h of shape (n_outputs, n)."""
+        if self.score is Score.ABS_GRADIENT and len(g) == 1:  # what follows, without its copies
+            absolute: NDArray[np.float32] = np.abs(g[0])
+            return absolute
         g64, h64 = g.astype(np.float64), h.astype(np.float64)
         total = np.zeros(g.shape[1])
         if self.score in (Score.MVS, Score.CATBOOST):
@@ -247,6 +251,10 @@ class ScoreRule:
 
 
 # --- draws: from a score and the row's own number to a weight ------------------------------------
+
+
+RANK_BITS = 12
+"""Bits of a rank key that are counted at a time: their counts stay in the first-level cache."""
 
 
 @dataclass(frozen=True)
@@ -660,7 +668,11 @@ class Backend(Protocol):
         """Bring back the scores; only variants with a threshold for each block ask for it."""
 
     def rank_counts(self, key: RankKey, known_bits: int, prefix: int) -> NDArray[np.int64]:
-        """Rows whose key starts with `prefix` (known_bits long), counted by its next 16 bits."""
+        """Rows whose key starts with `prefix` (known_bits long), counted by its next `RANK_BITS`.
+
+        Where the key has fewer bits left, zeros follow them. The array holds until ranks are
+        counted again.
+        """
 
     def draw(self, rule: DrawRule) -> DrawSummary:
         """Draw the sample; it stands until the next draw."""

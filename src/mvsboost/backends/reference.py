@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from mvsboost.backends.protocol import (
     DIGIT_BITS,
+    RANK_BITS,
     BinnedRows,
     DrawRule,
     DrawSummary,
@@ -118,8 +119,8 @@ class ReferenceBackend:
         keys = key.values(self._row_scores, self._ids)
         if known_bits:
             keys = keys[keys >> np.uint64(64 - known_bits) == np.uint64(prefix)]
-        digit = (keys >> np.uint64(64 - known_bits - 16)) & np.uint64(0xFFFF)
-        return np.bincount(digit.astype(np.int64), minlength=1 << 16).astype(np.int64)
+        digit = (keys << np.uint64(known_bits)) >> np.uint64(64 - RANK_BITS)
+        return np.bincount(digit.astype(np.int64), minlength=1 << RANK_BITS).astype(np.int64)
 
     def draw(self, rule: DrawRule) -> DrawSummary:
         self._weights = rule.weights(self._row_scores, self._ids)

@@ -37,7 +37,7 @@ class SampledRows(Protocol):
         """Add up the scores under µ, count the others, count the zeros."""
 
     def rank_counts(self, key: RankKey, known_bits: int, prefix: int) -> NDArray[np.int64]:
-        """Count keys by their next 16 bits."""
+        """Count keys by their next bits."""
 
     def draw(self, rule: DrawRule) -> DrawSummary:
         """Draw the sample."""

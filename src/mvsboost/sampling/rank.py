@@ -1,10 +1,10 @@
-"""Exact ranks from counts: the k-th key of all rows, found sixteen bits at a time.
+"""Exact ranks from counts: the k-th key of all rows, found twelve bits at a time.
 
 Fixed-size samples are "the k rows with the smallest number". Nobody needs to gather
-the rows to find the cut: the rows count the first sixteen bits of their keys, control
-sees in which bucket the k-th key lies, the rows count the next sixteen bits inside that
+the rows to find the cut: the rows count the first twelve bits of their keys, control
+sees in which bucket the k-th key lies, the rows count the next twelve bits inside that
 bucket, and so on. As soon as the cut takes all of its bucket or none, what follows does
-not matter: with fewer rows than buckets that is mostly the first round, and after four
+not matter: random keys of up to some million rows take two rounds, and after six
 the key is known. Counts add up over parts of the data.
 """
 
@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from mvsboost.backends.protocol import RankKey
+from mvsboost.backends.protocol import RANK_BITS, RankKey
 from mvsboost.errors import ParameterError
 from mvsboost.sampling.context import SampledRows
 
 __all__ = ["cut_largest", "cut_smallest"]
 
 _KEY_BITS = 64
-_DIGIT = 16
 
 
 def cut_smallest(backend: SampledRows, key: RankKey, k: int) -> np.uint64:
@@ -37,7 +36,7 @@ def cut_smallest(backend: SampledRows, key: RankKey, k: int) -> np.uint64:
     Examples
     --------
     >>> import numpy as np
-    >>> from mvsboost.backends.protocol import RankKey
+    >>> from mvsboost.backends.protocol import RANK_BITS, RankKey
     >>> from mvsboost.testing import GradientRows
     >>> rows, key = GradientRows(np.ones(10), np.ones(10)), RankKey(np.uint64(5))
     >>> cut = cut_smallest(rows, key, 3)
@@ -53,10 +52,9 @@ def cut_largest(backend: SampledRows, key: RankKey, k: int) -> np.uint64:
 
 
 def _cut(backend: SampledRows, key: RankKey, k: int, from_top: bool) -> np.uint64:
-    prefix = 0
-    rank = k
-    for known_bits in range(0, _KEY_BITS, _DIGIT):
-        counts = backend.rank_counts(key, known_bits, prefix)
+    first, rank = 0, k  # the smallest key with the bits that are known, and k from there on
+    for known_bits in range(0, _KEY_BITS, RANK_BITS):
+        counts = backend.rank_counts(key, known_bits, first >> (_KEY_BITS - known_bits))
         if known_bits == 0:
             total = int(counts.sum())
             if not 1 <= k <= total:
@@ -65,8 +63,8 @@ def _cut(backend: SampledRows, key: RankKey, k: int, from_top: bool) -> np.uint6
         reached = np.cumsum(counts)
         digit = int(np.searchsorted(reached, rank, side="left"))
         rank -= int(reached[digit] - counts[digit])
-        prefix = (prefix << _DIGIT) | digit
-        left = _KEY_BITS - _DIGIT - known_bits
+        first += (digit << (_KEY_BITS - RANK_BITS)) >> known_bits
         if rank == (1 if from_top else int(counts[digit])):  # the cut parts it from the others
-            return np.uint64(prefix << left if from_top else ((prefix + 1) << left) - 1)
-    return np.uint64(prefix)
+            width = 1 << max(_KEY_BITS - RANK_BITS - known_bits, 0)
+            return np.uint64(first if from_top else first + width - 1)
+    return np.uint64(first)

@@ -19,6 +19,7 @@ from mvsboost.backends.cpu.threads import Threads
 from mvsboost.backends.cpu.unusual import RowLists, Unusual, list_unusual, room_for_lists
 from mvsboost.backends.protocol import (
     DIGIT_BITS,
+    RANK_BITS,
     AllRows,
     BinnedRows,
     DrawRule,
@@ -184,24 +185,22 @@ class CPUBackend:
 
     def rank_counts(self, key: RankKey, known_bits: int, prefix: int) -> NDArray[np.int64]:
         cut_key, cut = key.only_below or (key.key, np.uint64(0))
-
-        def one(start: int, stop: int) -> NDArray[np.int64]:
-            out = np.zeros(1 << 16, np.int64)
-            sampling.count_ranks(
-                self._row_scores[start:stop],
-                self.rows.offset + start,
-                key.key,
-                key.by_score,
-                key.only_below is not None,
-                cut_key,
-                cut,
-                known_bits,
-                np.uint64(prefix),
-                out,
-            )
-            return out
-
-        counts: NDArray[np.int64] = self._sum(one)
+        room = self._arena.take("ranks", (self._threads.n_threads, 1 << RANK_BITS), np.int64)
+        sampling.count_ranks(
+            CALLER,
+            self._crew(),
+            self._row_scores,
+            self.rows.offset,
+            key.key,
+            key.by_score,
+            key.only_below is not None,
+            cut_key,
+            cut,
+            known_bits,
+            np.uint64(prefix),
+            room,
+        )
+        counts: NDArray[np.int64] = room[0]
         return counts
 
     def _ids(self, start: int, stop: int) -> NDArray[np.uint64]:

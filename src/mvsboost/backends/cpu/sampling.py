@@ -13,11 +13,13 @@ from mvsboost.backends.cpu.crew import (
     largest_found,
     note,
     share,
+    sum_parts,
     sums_found,
     worth,
 )
 from mvsboost.backends.cpu.histogram import AHEAD
 from mvsboost.backends.cpu.machine import copy_items, prefetch, stack_array, wide_vectors
+from mvsboost.backends.protocol import RANK_BITS
 from mvsboost.fixedpoint import HALF, QUARTER
 from mvsboost.jit import inlined, kernel
 from mvsboost.numerics import MAGNITUDE
@@ -30,6 +32,8 @@ from mvsboost.random import (
 
 _BLOCK = 512  # rows whose numbers stay in the first-level cache, with room to spare
 _reals, _flags = stack_array(np.float64, _BLOCK), stack_array(np.uint8, _BLOCK)
+_keys = stack_array(np.uint64, _BLOCK)
+_RANK_SHIFT = 64 - RANK_BITS
 
 
 @inlined
@@ -106,8 +110,18 @@ def _score_key(key: Any, score: Any, row: Any) -> Any:
     return (np.uint64(np.float32(score).view(np.uint32)) << np.uint64(32)) | np.uint64(low)
 
 
+@inlined
+def _mark_below(cut_key: Any, cut: Any, scores: Any, first: Any, below: Any) -> None:
+    """Mark the rows, from `first` on, whose score key does not reach a cut."""
+    for i in range(scores.shape[0]):
+        reached = _score_key(cut_key, scores[i], first + np.uint64(i)) >= cut
+        below[i] = np.uint8(0) if reached else np.uint8(1)
+
+
 @kernel
 def count_ranks(
+    part: Any,
+    crew: Any,
     scores: Any,
     offset: int,
     key: Any,
@@ -117,17 +131,45 @@ def count_ranks(
     cut: Any,
     known_bits: int,
     prefix: Any,
-    out: Any,
+    room: Any,
 ) -> None:
-    """Count rows by the 16 bits of their rank key after the known ones; see `RankKey`."""
-    known, shift = np.uint64(known_bits), np.uint64(48 - known_bits)
-    for i in range(scores.shape[0]):
-        row = np.uint64(offset + i)
-        if only_below and _score_key(cut_key, scores[i], row) >= cut:
-            continue
-        rank = _score_key(key, scores[i], row) if by_score else row_bits_scalar(key, row)
-        if known_bits == 0 or rank >> (np.uint64(64) - known) == prefix:
-            out[(rank >> shift) & np.uint64(0xFFFF)] += 1
+    """Count rows by the bits of their rank key that follow the known ones; see `RankKey`.
+
+    Each part counts into its own row of `room`; in the end the first has them all.
+    """
+    wide_vectors()
+    mine = begin(part, crew, worth(crew, scores.shape[0]))
+    start, stop = share(crew, mine, scores.shape[0])
+    known, rest, shift = np.uint64(known_bits), np.uint64(64 - known_bits), np.uint64(_RANK_SHIFT)
+    keys, counts, out = _keys(), _flags(), room[mine]
+    for i in range(out.shape[0]):
+        out[i] = 0
+    for block in range(start, stop, _BLOCK):
+        some = scores[block : min(block + _BLOCK, stop)]
+        first, n = np.uint64(offset + block), np.uint64(some.shape[0])
+        if by_score:
+            for i in range(some.shape[0]):
+                keys[i] = _score_key(key, some[i], first + np.uint64(i))
+        else:
+            for i in range(some.shape[0]):
+                keys[i] = row_bits_scalar(key, first + np.uint64(i))
+        if only_below or known_bits > 0:
+            for i in range(some.shape[0]):
+                counts[i] = np.uint8(1)
+            if only_below:
+                _mark_below(cut_key, cut, some, first, counts)
+            if known_bits > 0:
+                for i in range(some.shape[0]):
+                    counts[i] &= np.uint8(1) if keys[i] >> rest == prefix else np.uint8(0)
+            n = np.uint64(0)
+            for i in range(some.shape[0]):
+                keys[n] = keys[i]
+                n += np.uint64(counts[i])
+        for i in range(np.int64(n)):
+            out[(keys[i] << known) >> shift] += 1
+    end(part, crew)
+    if part < 0:
+        sum_parts(crew, room.reshape(-1), room.shape[1])
 
 
 @kernel
@@ -196,19 +238,29 @@ def draw_ranked(
 
     Writes and returns what `draw_poisson` does.
     """
+    wide_vectors()
     mine = begin(part, crew, worth(crew, scores.shape[0]))
     start, stop = share(crew, mine, scores.shape[0])
-    n = np.int64(0)
-    largest = 0.0
-    for i in range(start, stop):
-        row = np.uint64(offset + i)
-        top = with_top and _score_key(top_key, scores[i], row) >= top_cut
-        rows[start + n] = i
-        weights[start + n] = 1.0 if top else weight
-        if top or row_bits_scalar(key, row) <= cut:
-            largest = max(largest, weights[start + n])
-            n += 1
-    return _end_draw(part, crew, mine, counts, n, np.float64(largest).view(np.int64))
+    keep, below = _flags(), _flags()
+    own, own_weights = rows[start:stop], weights[start:stop]
+    n, others = np.uint64(0), np.uint64(0)
+    for i in range(_BLOCK):
+        below[i] = np.uint8(1)
+    for block in range(start, stop, _BLOCK):
+        some = scores[block : min(block + _BLOCK, stop)]
+        first = np.uint64(offset + block)
+        if with_top:
+            _mark_below(top_key, top_cut, some, first, below)
+        for i in range(some.shape[0]):
+            drawn = row_bits_scalar(key, first + np.uint64(i)) <= cut
+            keep[i] = (np.uint8(1) if drawn else np.uint8(0)) | (below[i] ^ np.uint8(1))
+        for i in range(some.shape[0]):
+            own[n] = block + i
+            own_weights[n] = weight if below[i] else 1.0
+            n += np.uint64(keep[i])
+            others += np.uint64(keep[i] & below[i])
+    largest = max(weight if others > 0 else 0.0, 1.0 if n > others else 0.0)
+    return _end_draw(part, crew, mine, counts, np.int64(n), np.float64(largest).view(np.int64))
 
 
 @inlined
