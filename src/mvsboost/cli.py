@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mvsboost import __version__
-from mvsboost.errors import MVSBoostError, ParameterError
+from mvsboost.errors import DataError, MVSBoostError, ParameterError
 
 __all__ = ["main"]
 
@@ -19,11 +19,10 @@ _QUICK: dict[str, Any] = {"n_rows": 2000, "n_trees": 3, "n_seeds": 1, "rates": (
 
 _FLAGS = {
     "demo": {"n_trees": "--trees", "n_seeds": "--seeds", "rates": "--rates"},
-    "paper": {name: f"--{name}" for name in ("size", "only", "datasets", "jobs")},
+    "paper": {name: f"--{name}" for name in ("size", "only", "datasets", "jobs", "check")},
 }
 """What the parameters that an error can name are called on the command line."""
 
-_KEPT = {"paper": "; what is done is kept, and the same command goes on from there"}
 _NOWHERE = "no folder (none can be written to: set NUMBA_CACHE_DIR)"
 
 
@@ -49,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (MVSBoostError, ImportError, OSError) as error:
         return _end(options.command, f"error: {error}", 1)
     except KeyboardInterrupt:
-        return _end(options.command, f"interrupted{_KEPT.get(options.command, '')}", 130)
+        return _end(options.command, f"interrupted{_kept(options)}", 130)
     return 0
 
 
@@ -64,6 +63,12 @@ def _with_flag(command: str, error: ParameterError) -> ParameterError:
     """The error with the name that was typed here."""
     flag = _FLAGS.get(command, {}).get(error.parameter, error.parameter)
     return ParameterError(flag, error.value, error.allowed)
+
+
+def _kept(options: argparse.Namespace) -> str:
+    if options.command == "paper" and options.check is None:
+        return "; what is done is kept, and the same command goes on from there"
+    return ""
 
 
 def _end(command: str, message: str, code: int) -> int:
@@ -120,6 +125,12 @@ def _add_paper(commands: Any) -> None:
     paper.add_argument(
         "--out", default="paper-results", metavar="DIR", help="folder for results (%(default)s)"
     )
+    paper.add_argument(
+        "--check",
+        type=int,
+        metavar="N",
+        help="repeat N random fits of each set in the folder of results, and compare",
+    )
 
 
 # each command imports what it needs, so that --help and --version answer at once
@@ -142,6 +153,9 @@ def _demo(options: argparse.Namespace) -> None:
 def _paper(options: argparse.Namespace) -> None:
     from mvsboost.paper.command import run_paper
 
+    if options.check is not None:
+        _check_paper(options)
+        return
     for path in run_paper(
         size=options.size,
         experiments=options.only,
@@ -152,6 +166,21 @@ def _paper(options: argparse.Namespace) -> None:
         command=options.command_line,
     ):
         print(path)
+
+
+def _check_paper(options: argparse.Namespace) -> None:
+    from mvsboost.paper.check import check_paper, format_checks
+
+    checks = check_paper(
+        options.check,
+        sets=options.datasets,
+        jobs=options.jobs,
+        data=options.data,
+        out=options.out,
+    )
+    print(format_checks(checks))
+    if failed := sum(not check.same for check in checks):
+        raise DataError(f"{failed} of {len(checks)} fits differ or could not be repeated")
 
 
 def _warmup(options: argparse.Namespace) -> None:

@@ -25,7 +25,7 @@ from mvsboost.paper.race import race
 from mvsboost.paper.store import key_of, made_by
 from mvsboost.paper.theory import judge_samplers
 
-__all__ = ["missing_cells", "run_cells"]
+__all__ = ["missing_cells", "repeat_cells", "run_cells"]
 
 KINDS: dict[str, Callable[[Cell, Path | None], dict[str, Any]]] = {
     "fit": fit_and_judge,
@@ -89,6 +89,27 @@ def run_cells(
                 show(1, 0)
             show(0, len(shared) - len(cells) if shared else 0)  # they are counted again
     return given_up
+
+
+def repeat_cells(
+    cells: Iterable[Cell], folder: Path | None, *, jobs: int = 1, progress: bool = True
+) -> Iterator[tuple[Cell, Future[Any]]]:
+    """Do cells whether they are done or not; each comes with its result and its seconds.
+
+    Parameters
+    ----------
+    cells : iterable of Cell
+    folder : path or None
+        Of the data.
+    jobs, progress
+        See `run_cells`.
+    """
+    todo = sorted(cells, key=_rows_of)
+    with _workers(jobs) as submit, _bar(progress) as show:
+        show(0, len(todo))
+        for done in _results(submit, todo, folder, ahead=jobs + (jobs > 1)):
+            show(1, 0)
+            yield done
 
 
 def _not_planned(plan: Plan, experiments: Iterable[str]) -> dict[str, DataError]:
