@@ -26,15 +26,15 @@ from mvsboost.paper.sets.checksums import checksum_of, known_checksums
 from mvsboost.paper.sets.large import synthetic
 
 SHAPES = {
-    "adult": (39073, 9769, 14, 14),
-    "amazon": (26215, 6554, 9, 9),
-    "internet": (8086, 2022, 68, 68),
-    "kick": (58388, 14595, 35, 43),
-    "click": (31934, 8014, 11, 11),
-    "ieee": (80000, 20000, 120, None),
-    "sba": (80000, 20000, 21, None),
+    "adult": (39073, 9769, 14, 8, 14),
+    "amazon": (26215, 6554, 9, 9, 9),
+    "internet": (8086, 2022, 68, 21, 68),
+    "kick": (58388, 14595, 35, 23, 43),
+    "click": (31934, 8014, 11, 8, 11),
+    "ieee": (80000, 20000, 120, 5, None),
+    "sba": (80000, 20000, 21, 6, None),
 }
-"""Training rows, test rows, columns, columns with counters and indicators."""
+"""Training rows, test rows, columns, those of categories, columns with counters and indicators."""
 
 FILES = {
     "amazon": "amazon.parquet",
@@ -66,9 +66,10 @@ def prepared(request) -> PreparedSet:
 
 
 def test_rows_and_columns_are_those_of_the_protocol(prepared):
-    n_train, n_test, n_columns, n_counted = SHAPES[prepared.name]
+    n_train, n_test, n_columns, n_categorical, n_counted = SHAPES[prepared.name]
     assert (len(prepared.train), len(prepared.test)) == (n_train, n_test)
     assert len(prepared.train.columns) == n_columns
+    assert len(prepared.categorical) == n_categorical
     for part in (prepared.train, prepared.test):
         assert set(part.target) == {0, 1}
         for name, column in part.columns.items():
