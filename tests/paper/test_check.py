@@ -16,15 +16,6 @@ from mvsboost.paper.sets import SETS
 from mvsboost.paper.sets.large import synthetic
 from mvsboost.paper.store import Store
 
-TREE = {
-    "num_leaves": 4,
-    "min_data_in_leaf": 5,
-    "min_sum_hessian_in_leaf": 1e-3,
-    "feature_fraction": 1.0,
-    "lambda_l1": 0.0,
-    "lambda_l2": 1.0,
-}
-
 
 def _cell(**changes):
     return {
@@ -40,7 +31,7 @@ def _cell(**changes):
         "learning_rate": 0.3,
         "trees": 2,
         "patience": 2,
-        "tree": TREE,
+        "tree": dict(SETS["small synthetic"].tree),
         **changes,
     }
 

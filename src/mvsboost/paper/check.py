@@ -15,7 +15,8 @@ from random import Random
 from typing import Any
 
 from mvsboost.errors import DataError, ParameterError
-from mvsboost.paper.runner import repeat_cells
+from mvsboost.paper.command import among
+from mvsboost.paper.runner import check_jobs, repeat_cells
 from mvsboost.paper.store import Store, key_of
 
 __all__ = ["Checked", "check_paper", "format_checks"]
@@ -72,8 +73,7 @@ def check_paper(
     """
     if n < 1:
         raise ParameterError("check", n, "an integer >= 1")
-    if jobs < 1:
-        raise ParameterError("jobs", jobs, "an integer >= 1")
+    check_jobs(jobs)
     store = Store(out)
     by_set: dict[str, list[dict[str, Any]]] = {}
     for record in store:
@@ -82,15 +82,8 @@ def check_paper(
             by_set.setdefault(_set_of(record), []).append(record)
     if not by_set:
         raise DataError(f"{store.path} has no results to check: name their folder with --out")
-    for name in sets or ():
-        if name not in by_set:
-            raise ParameterError("datasets", name, f"among {', '.join(sorted(by_set))}")
-    chosen = [
-        record
-        for name, records in by_set.items()
-        if not sets or name in sets
-        for record in _some(records, n)
-    ]
+    names = among("datasets", sets, by_set)
+    chosen = [record for name in names for record in _some(by_set[name], n)]
     return list(_repeat(chosen, None if data is None else Path(data), jobs, progress))
 
 

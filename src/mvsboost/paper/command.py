@@ -11,12 +11,12 @@ from mvsboost.errors import DataError, ParameterError
 from mvsboost.paper.experiments import EXPERIMENTS
 from mvsboost.paper.pages import write_results
 from mvsboost.paper.plan import SIZES, Plan
-from mvsboost.paper.runner import run_cells
+from mvsboost.paper.runner import check_jobs, run_cells
 from mvsboost.paper.sets import SETS
 from mvsboost.paper.store import Store
 from mvsboost.report import environment
 
-__all__ = ["run_paper"]
+__all__ = ["among", "run_paper"]
 
 _PACKAGES = ("scipy", "lightgbm", "catboost", "xgboost")
 _MOST_TOLD = 5
@@ -55,10 +55,9 @@ def run_paper(
     """
     if size not in SIZES:
         raise ParameterError("size", size, f"one of {', '.join(SIZES)}")
-    names = _among("only", experiments or SIZES[size].experiments or None, EXPERIMENTS)
-    chosen = _among("datasets", sets, SETS) if sets else list(SIZES[size].sets)
-    if jobs < 1:
-        raise ParameterError("jobs", jobs, "an integer >= 1")
+    names = among("only", experiments or SIZES[size].experiments or None, EXPERIMENTS)
+    chosen = among("datasets", sets, SETS) if sets else list(SIZES[size].sets)
+    check_jobs(jobs)
     folder = None if data is None else Path(data)
     with Store(out) as store:
         plan = Plan(SIZES[size], chosen, store, folder)
@@ -86,7 +85,8 @@ def _datasets(sets: Sequence[str] | None) -> list[str]:
     return ["--datasets", *sets] if sets else []
 
 
-def _among(parameter: str, given: Sequence[str] | None, known: Mapping[str, object]) -> list[str]:
+def among(parameter: str, given: Sequence[str] | None, known: Mapping[str, object]) -> list[str]:
+    """The known names that were given, or all of them; another one is an error."""
     for name in given or ():
         if name not in known:
             raise ParameterError(parameter, name, f"among {', '.join(known)}")

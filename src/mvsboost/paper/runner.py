@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from mvsboost.errors import DataError
+from mvsboost.errors import DataError, ParameterError
 from mvsboost.paper.engines import fit_and_judge
 from mvsboost.paper.experiments import EXPERIMENTS
 from mvsboost.paper.levels import boost_by_levels
@@ -25,7 +25,7 @@ from mvsboost.paper.race import race
 from mvsboost.paper.store import key_of, made_by
 from mvsboost.paper.theory import judge_samplers
 
-__all__ = ["missing_cells", "repeat_cells", "run_cells"]
+__all__ = ["check_jobs", "missing_cells", "repeat_cells", "run_cells"]
 
 KINDS: dict[str, Callable[[Cell, Path | None], dict[str, Any]]] = {
     "fit": fit_and_judge,
@@ -34,6 +34,12 @@ KINDS: dict[str, Callable[[Cell, Path | None], dict[str, Any]]] = {
     "levels": boost_by_levels,
 }
 """What is done with a cell, by its ``kind``, which is ``"fit"`` where none is named."""
+
+
+def check_jobs(jobs: int) -> None:
+    """Raise `ParameterError` unless there is a process at least."""
+    if jobs < 1:
+        raise ParameterError("jobs", jobs, "an integer >= 1")
 
 
 def missing_cells(
@@ -75,9 +81,9 @@ def run_cells(
             show(0, len(cells))
             shared = sorted((cell for cell in cells if not cell.get("alone")), key=_rows_of)
             results = (
-                _results(submit, shared, plan.folder, ahead=jobs + (jobs > 1))
+                _results(submit, shared, plan.folder, jobs)
                 if shared
-                else _results(_at_once, cells, plan.folder, ahead=1)
+                else _results(_at_once, cells, plan.folder, jobs=1)
             )
             for cell, finished in results:
                 try:
@@ -107,7 +113,7 @@ def repeat_cells(
     todo = sorted(cells, key=_rows_of)
     with _workers(jobs) as submit, _bar(progress) as show:
         show(0, len(todo))
-        for done in _results(submit, todo, folder, ahead=jobs + (jobs > 1)):
+        for done in _results(submit, todo, folder, jobs):
             show(1, 0)
             yield done
 
@@ -174,13 +180,14 @@ def _at_once(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
 
 
 def _results(
-    submit: Submit, cells: list[Cell], folder: Path | None, ahead: int
+    submit: Submit, cells: list[Cell], folder: Path | None, jobs: int
 ) -> Iterator[tuple[Cell, Future[Any]]]:
-    """Results as they come, failures last; only a few cells are handed over ahead."""
+    """Results as they come, failures last; no more than one cell waits for a process."""
+    at_once = jobs + (jobs > 1)
     waiting: dict[Future[Any], Cell] = {}
     todo = iter(cells)
     while True:
-        for cell in islice(todo, ahead - len(waiting)):
+        for cell in islice(todo, at_once - len(waiting)):
             waiting[submit(_timed, cell, folder)] = cell
         if not waiting:
             return

@@ -141,7 +141,7 @@ def count_ranks(
     mine = begin(part, crew, worth(crew, scores.shape[0]))
     start, stop = share(crew, mine, scores.shape[0])
     known, rest, shift = np.uint64(known_bits), np.uint64(64 - known_bits), np.uint64(_RANK_SHIFT)
-    keys, counts, out = _keys(), _flags(), room[mine]
+    keys, counted, out = _keys(), _flags(), room[mine]
     for i in range(out.shape[0]):
         out[i] = 0
     for block in range(start, stop, _BLOCK):
@@ -155,16 +155,16 @@ def count_ranks(
                 keys[i] = row_bits_scalar(key, first + np.uint64(i))
         if only_below or known_bits > 0:
             for i in range(some.shape[0]):
-                counts[i] = np.uint8(1)
+                counted[i] = np.uint8(1)
             if only_below:
-                _mark_below(cut_key, cut, some, first, counts)
+                _mark_below(cut_key, cut, some, first, counted)
             if known_bits > 0:
                 for i in range(some.shape[0]):
-                    counts[i] &= np.uint8(1) if keys[i] >> rest == prefix else np.uint8(0)
+                    counted[i] &= np.uint8(1) if keys[i] >> rest == prefix else np.uint8(0)
             n = np.uint64(0)
             for i in range(some.shape[0]):
                 keys[n] = keys[i]
-                n += np.uint64(counts[i])
+                n += np.uint64(counted[i])
         for i in range(np.int64(n)):
             out[(keys[i] << known) >> shift] += 1
     end(part, crew)
