@@ -730,3 +730,28 @@ def test_metrics_have_their_place_where_nothing_was_trained(make_config):
     data = Dataset.from_data(np.arange(20.0)[:, None], np.full(20, 2.5))
     result = train(data, make_config(Squared()), eval_sets={"v": data})
     assert result.model.history == {"v": {"rmse": []}}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"l2": -25.0}, "l2 must be a number >= 0, got -25.0"),
+        ({"l2": float("nan")}, "l2 must be a number >= 0"),
+        ({"max_leaves": 0}, "max_leaves must be an integer >= 2"),
+        ({"min_samples_leaf": -1}, "min_samples_leaf must be a number >= 0"),
+        ({"second_look": -1}, "second_look must be an integer >= 0"),
+        ({"n_estimators": 2.5}, "n_estimators must be an integer >= 0, got 2.5"),
+        ({"n_estimators": -1}, "n_estimators must be an integer >= 0, got -1"),
+        ({"monotone": {0: 5}}, r"monotone must be signs -1, 0 or 1 .*, got {0: 5}"),
+        ({"monotone": {-1: 1}}, r"monotone must be signs .* by binned feature, 0 to"),
+        ({"monotone": {99: 1}}, r"monotone must be signs .* by binned feature, 0 to"),
+    ],
+)
+def test_trees_and_constraints_are_checked(given, message, make_data, make_config):
+    with pytest.raises(ParameterError, match=message):
+        train(make_data("logistic", 60), make_config(**given))
+
+
+def test_what_is_no_model_cannot_be_continued(make_data, make_config):
+    with pytest.raises(ParameterError, match="init_model must be a Model, such as an estimator's"):
+        train(make_data("squared", 60), make_config(), init_model="model.json")

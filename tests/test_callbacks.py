@@ -6,6 +6,7 @@ import copy
 import io
 import logging
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from mvsboost.callbacks import (
     ProgressBar,
     TimeLimit,
 )
+from mvsboost.data import Dataset
 from mvsboost.errors import ParameterError
 from mvsboost.metrics import Metric, get_metric
 from mvsboost.model import Model
@@ -35,6 +37,7 @@ class Recorder(Callback):
         self.calls = []
 
     def begin(self, progress):
+        self.held_out = progress.held_out
         self.calls.append(("begin", progress.iteration))
 
     def after_iteration(self, progress):
@@ -209,6 +212,29 @@ def test_the_training_set_itself_is_not_watched(data, valid, slow, first):
     assert both.best_iteration == alone.best_iteration < 60
     named = EarlyStopping(2, data="train")
     assert train(data, slow(60), eval_sets=sets, callbacks=[named]).model.best_iteration == 60
+
+
+def test_training_rows_are_known_by_what_no_target_is_in(make_config):
+    """Of many categories a training row has means of other rows' targets, and others else."""
+    rng = np.random.default_rng(3)
+    user = rng.integers(0, 400, 1500).astype(str)
+    a, y = rng.normal(size=1500), rng.integers(0, 2, 1500)
+
+    def part(rows, **binning):
+        return Dataset.from_data(
+            {"a": a[rows], "user": user[rows]}, y[rows], n_classes=2, **binning
+        )
+
+    seen, new = slice(0, 1000), slice(1000, None)
+    training = part(seen)
+    binning = {"mapper": training.mapper, "schema": training.schema}
+    sets = {"same": part(seen, **binning), "other": part(new, **binning)}
+    assert not np.array_equal(sets["same"].rows.bins, training.rows.bins)
+    assert training.mapper.of_target.tolist() == [False, True, False]
+    watching = Recorder()
+    config = make_config(objective=Logistic(), n_estimators=1)
+    train(training, config, eval_sets=sets, callbacks=[watching])
+    assert watching.held_out == ("other",)
 
 
 def test_the_training_set_is_watched_where_there_is_no_other(data, slow):
@@ -455,6 +481,29 @@ def test_log_progress_can_be_seen_where_nothing_is_configured(data, make_config,
     assert logger.isEnabledFor(logging.INFO)
     callback.end(progress)
     assert not logger.hasHandlers()  # or a program that sets logging up later sees lines twice
+
+
+def test_log_progress_leaves_the_level_as_it_was(data, make_config):
+    logger, heard = logging.getLogger("mvsboost"), Recorder()
+    before = logger.level
+    try:
+        logger.setLevel(logging.ERROR)
+        callbacks = [LogProgress(1), heard]
+        train(data, make_config(n_estimators=1), callbacks=callbacks)
+        assert logger.level == logging.ERROR
+    finally:
+        logger.setLevel(before)
+
+
+def test_a_bar_without_tqdm_says_what_to_install(data, make_config, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    with pytest.raises(ImportError, match=r"pip install mvsboost\[progress\]"):
+        train(data, make_config(n_estimators=1), callbacks=[ProgressBar()])
+
+
+def test_what_is_no_callback_is_named(data, make_config):
+    with pytest.raises(ParameterError, match=r"callbacks must be a list of .*Callback, got <built"):
+        train(data, make_config(), callbacks=[print])
 
 
 def test_progress_bar(data, valid, slow):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from mvsboost.backends.protocol import Backend, BinnedRows, GradientRange
 from mvsboost.backends.registry import BackendFactory, backend_factory
 from mvsboost.backends.timed import TimedBackend
-from mvsboost.callbacks import Callback, Progress
+from mvsboost.callbacks import Callback, Progress, check_callbacks
 from mvsboost.data import BinMapper, Dataset
 from mvsboost.errors import ConvergenceStop, DataError, ObjectiveError, ParameterError
 from mvsboost.fixedpoint import Packing, sum_scale
@@ -102,11 +102,18 @@ class TrainConfig:
             allowed = "a Sampler, such as make_sampler makes of a name"
             raise ParameterError("sampler", self.sampler, allowed)
         self.sampler.validate()
-        as_estimators = ("learning_rate", "colsample", "leaf_values", "order")
-        own = {name: getattr(self, name) for name in as_estimators}
-        check_parameters({**own, "narrowing": self.tree.narrowing})
-        if self.n_estimators < 0:  # none is left where a fit is resumed that was done
-            raise ParameterError("n_estimators", self.n_estimators, "at least 0")
+        own = ("learning_rate", "colsample", "leaf_values", "order")
+        of_tree = ("max_leaves", "max_depth", "min_child_weight", "l2", "min_gain", "narrowing")
+        values = {name: getattr(self, name) for name in own}
+        values |= {name: getattr(self.tree, name) for name in (*of_tree, "second_look")}
+        if self.tree.max_leaves is None:
+            del values["max_leaves"]  # here a tree may also have no bound at all
+        check_parameters(values)
+        if not self.tree.min_samples_leaf >= 0:
+            raise ParameterError("min_samples_leaf", self.tree.min_samples_leaf, "a number >= 0")
+        # none is left where a fit is resumed that was done
+        if not isinstance(self.n_estimators, int | np.integer) or self.n_estimators < 0:
+            raise ParameterError("n_estimators", self.n_estimators, "an integer >= 0")
         for metric in self.metrics:
             if not isinstance(metric, Metric):
                 allowed = "a list of Metric, such as get_metric makes of a name"
@@ -159,8 +166,9 @@ def train(
         Sets to evaluate ``config.metrics`` on, binned by the training set's mapper.
     callbacks : iterable of Callback, optional
     init_model : Model, optional
-        Continue from this model; its trees stay, and iterations are numbered on. Its history
-        does not, unless this is to `resume`: metrics may be of other data now.
+        Continue from this model; its trees stay, those after the best iteration too, and
+        iterations are numbered on. Its history does not, unless this is to `resume`: metrics may
+        be of other data now.
     backend : callable, optional
         ``backend(rows, objective)`` puts rows behind a backend; by default the device's.
     metadata : mapping, optional
@@ -213,8 +221,8 @@ class _Run:
         metadata: Mapping[str, Any] | None,
         resume: bool,
     ) -> _Run:
-        _check_arguments(dataset, config, eval_sets)
-        eval_sets, callbacks = dict(eval_sets or {}), list(callbacks)
+        _check_arguments(dataset, config, eval_sets, init_model)
+        eval_sets, callbacks = dict(eval_sets or {}), check_callbacks(callbacks)
         config.validate()
         if eval_sets and not config.metrics:
             config = replace(config, metrics=[default_metric(config.objective)])
@@ -272,10 +280,12 @@ class _Run:
     @cached_property
     def _held_out(self) -> tuple[str, ...]:
         """Evaluation sets but for the training rows themselves, which say nothing new."""
-        own = self.dataset.rows
+        own, fixed = self.dataset.rows, ~self.dataset.mapper.of_target
 
         def is_own(rows: BinnedRows) -> bool:
-            return np.array_equal(rows.target, own.target) and np.array_equal(rows.bins, own.bins)
+            return np.array_equal(rows.target, own.target) and np.array_equal(
+                rows.bins[:, fixed], own.bins[:, fixed]
+            )
 
         sets = {name: data.rows for name, (_, data) in self.evaluation.items()}
         return tuple(name for name, rows in sets.items() if not is_own(rows))
@@ -423,7 +433,7 @@ def _baseline(backend: Backend, objective: Objective) -> NDArray[np.float64]:
     return np.asarray(objective.baseline(means, quantile), np.float64)
 
 
-def _check_arguments(dataset: Any, config: Any, eval_sets: Any) -> None:
+def _check_arguments(dataset: Any, config: Any, eval_sets: Any, init_model: Any) -> None:
     """Of the right types, and in the right order."""
     if not isinstance(dataset, Dataset):
         raise ParameterError("dataset", type(dataset), "a Dataset, such as Dataset.from_data makes")
@@ -433,6 +443,9 @@ def _check_arguments(dataset: Any, config: Any, eval_sets: Any) -> None:
         isinstance(data, Dataset) for data in (eval_sets or {}).values()
     ):
         raise ParameterError("eval_sets", type(eval_sets), "a mapping from names to Datasets")
+    if not isinstance(init_model, Model | None):
+        allowed = "a Model, such as an estimator's model_ or what Model.load reads"
+        raise ParameterError("init_model", type(init_model), allowed)
 
 
 def _check_mapper(data: Dataset, mapper: BinMapper, what: str) -> None:
@@ -454,6 +467,9 @@ def _feature_table(dataset: Dataset, monotone: Mapping[int, int]) -> FeatureTabl
     mapper = dataset.mapper
     signs = np.zeros(len(mapper.n_bins), np.int8)
     for feature, sign in monotone.items():
+        if feature not in range(len(signs)) or sign not in (-1, 0, 1):
+            allowed = f"signs -1, 0 or 1 by binned feature, 0 to {len(signs) - 1}"
+            raise ParameterError("monotone", {feature: sign}, allowed)
         signs[feature] = sign
         if sign and mapper.is_categorical[feature]:
             name = mapper.feature_names[feature]

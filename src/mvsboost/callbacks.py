@@ -230,6 +230,7 @@ class LogProgress(Callback):
         _check_count("LogProgress.every", every)
         self.every = every
         self._own: list[logging.Handler] = []
+        self._level: int | None = None
 
     def begin(self, progress: Progress) -> None:
         """Make sure that what is logged can be seen."""
@@ -237,6 +238,7 @@ class LogProgress(Callback):
             self._own.append(logging.StreamHandler())
             logger.addHandler(self._own[0])
         if not logger.isEnabledFor(logging.INFO):
+            self._level = logger.level
             logger.setLevel(logging.INFO)
 
     def after_iteration(self, progress: Progress) -> str | None:
@@ -251,6 +253,9 @@ class LogProgress(Callback):
         """Leave logging as it was, or lines appear twice once a program sets it up."""
         while self._own:
             logger.removeHandler(self._own.pop())
+        if self._level is not None:
+            logger.setLevel(self._level)
+            self._level = None
 
 
 class ProgressBar(Callback):
@@ -266,8 +271,11 @@ class ProgressBar(Callback):
 
     def begin(self, progress: Progress) -> None:
         """Show an empty bar."""
-        from tqdm.auto import tqdm
-
+        try:
+            from tqdm.auto import tqdm
+        except ImportError as error:
+            message = "the progress bar needs tqdm: pip install mvsboost[progress]"
+            raise ImportError(message) from error
         first = progress.iteration + 1
         self._bar = tqdm(total=progress.n_iterations, initial=first, unit="tree", **self._options)
 
@@ -281,6 +289,24 @@ class ProgressBar(Callback):
         """Close it."""
         self._bar.close()
         self._bar = None
+
+
+def check_callbacks(callbacks: Any) -> list[Callback]:
+    """Some callbacks as a list, once it is sure that they are some; None is none.
+
+    Examples
+    --------
+    >>> check_callbacks([print])
+    Traceback (most recent call last):
+        ...
+    mvsboost.errors.ParameterError: callbacks must be a list of mvsboost.callbacks.Callback, \
+got <built-in function print>
+    """
+    every = list(callbacks or ())
+    for callback in every:
+        if not isinstance(callback, Callback):
+            raise ParameterError("callbacks", callback, "a list of mvsboost.callbacks.Callback")
+    return every
 
 
 def _check_count(name: str, value: Any) -> None:

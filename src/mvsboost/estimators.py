@@ -23,10 +23,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mvsboost.backends.cpu.threads import available_cores
 from mvsboost.boosting import TrainConfig, TrainResult, train
-from mvsboost.callbacks import Callback, Checkpoint, EarlyStopping, LogProgress
+from mvsboost.callbacks import Callback, Checkpoint, EarlyStopping, LogProgress, check_callbacks
 from mvsboost.data import Columns, Dataset, check_lengths, check_weight, ingest
 from mvsboost.data.ingest import as_table
-from mvsboost.errors import DataError, ModelFormatError, ParameterError
+from mvsboost.errors import DataError, ModelFormatError, ObjectiveError, ParameterError
 from mvsboost.files import check_path
 from mvsboost.metrics import Metric, default_metric, get_metric
 from mvsboost.model import Model
@@ -86,8 +86,9 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         eval_set : list of (X, y) or (X, y, sample_weight), optional
             Sets to evaluate after each iteration, named ``eval_0``, ``eval_1``, ...
         init_model : estimator, Model or path, optional
-            Continue from it: its trees and bins stay and ``n_estimators`` more are added. Metrics,
-            and what early stopping compares, begin with the first of these.
+            Continue from it: its trees and bins stay and ``n_estimators`` more are added, also
+            behind trees that early stopping found to be too many. Metrics, and what early
+            stopping compares, begin with the first of these.
         resume : path, optional
             Checkpoint file: if it exists training goes on from it to ``n_estimators`` trees
             in all; it is kept up to date while training.
@@ -118,6 +119,8 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         self._note_columns(X, reset=True)
         columns = ingest(X, categorical_features=self.categorical_features)
         start = _starting_point(init_model, resume)
+        if not isinstance(X, Mapping):  # which has no positions
+            _check_order(columns, start)
         target = self._encode_target(y, start)
         objective = self._make_objective()
         objective.check_target(target)
@@ -156,6 +159,17 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
             resume=resume is not None,
         )
         return self._adopt(result)
+
+    def set_params(self: E, **params: Any) -> E:
+        """Set parameters, and with ``sampler__rate`` and the like those of the sampler.
+
+        A sampler that is given by its name becomes an object then.
+        """
+        sampler = params.get("sampler", self.sampler)
+        if isinstance(sampler, str) and any(name.startswith("sampler__") for name in params):
+            params["sampler"] = make_sampler(sampler)
+        super().set_params(**params)
+        return self
 
     def _note_columns(self, X: Any, *, reset: bool) -> None:
         """Let scikit-learn keep or check names and number of columns; a dict is ours alone."""
@@ -311,10 +325,7 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         return metrics
 
     def _callbacks(self, evaluated: bool) -> list[Callback]:
-        callbacks = list(self.callbacks or ())
-        for callback in callbacks:
-            if not isinstance(callback, Callback):
-                raise ParameterError("callbacks", callback, "a list of mvsboost.callbacks.Callback")
+        callbacks = check_callbacks(self.callbacks)
         if self.early_stopping_rounds is not None:
             if not evaluated:
                 raise ParameterError(
@@ -612,7 +623,13 @@ class MVSClassifier(ClassifierMixin, _MVSEstimator):  # type: ignore[misc]
         return labels
 
     def _probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        shares = self.model_.objective.link.inverse(scores)
+        objective = self.model_.objective
+        if objective.link.name == "identity":
+            raise ObjectiveError(
+                f"objective {objective.name!r} has no link from scores to probabilities: give it "
+                f"the link 'logit' or 'multinomial', or use decision_function"
+            )
+        shares = objective.link.inverse(scores)
         return np.column_stack([1.0 - shares[0], shares[0]]) if len(shares) == 1 else shares.T
 
     def _decisions(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -703,8 +720,9 @@ class MVSRegressor(RegressorMixin, _MVSEstimator):  # type: ignore[misc]
         if self.quantile is not None and spec != "quantile":
             allowed = "left out unless objective is 'quantile'"
             raise ParameterError("quantile", self.quantile, allowed)
-        objective = make_objective(spec, alpha=self.quantile)
-        if objective.is_classifier:
+        for_classes = spec == "softmax"  # which cannot be made without a number of classes
+        objective = make_objective("squared" if for_classes else spec, alpha=self.quantile)
+        if for_classes or objective.is_classifier:
             raise ParameterError(
                 "objective", self.objective, "one for numbers; MVSClassifier is for classes"
             )
@@ -977,6 +995,18 @@ def _starting_point(init_model: Any, resume: str | PathLike[str] | None) -> Mode
     if not isinstance(init_model, (str, PathLike)):
         raise ParameterError("init_model", init_model, "an estimator, a Model or a path")
     return Model.load(init_model)
+
+
+def _check_order(columns: Columns, start: Model | None) -> None:
+    """Columns must be in the order of the model to start from, as in a prediction."""
+    if start is None or columns.names is None or not start.schema.named:
+        return
+    names = list(start.schema.names)
+    if list(columns.names) != names and sorted(columns.names) == sorted(names):
+        raise DataError(
+            f"the columns of X are in another order than those of the model to start from, "
+            f"{names}: put them in that order"
+        )
 
 
 def _monotone(constraints: Any, dataset: Dataset) -> dict[int, int]:

@@ -133,9 +133,10 @@ class Model:
         """Iterations a prediction uses: those asked for, else the best, else all."""
         if n_iterations is None:
             return self.n_iterations if self.best_iteration is None else self.best_iteration
-        if not 0 <= n_iterations <= self.n_iterations:
-            raise ParameterError("n_iterations", n_iterations, f"from 0 to {self.n_iterations}")
-        return n_iterations
+        if n_iterations not in range(self.n_iterations + 1):
+            allowed = f"an integer from 0 to {self.n_iterations}"
+            raise ParameterError("n_iterations", n_iterations, allowed)
+        return int(n_iterations)
 
     def raw_scores(
         self, bins: NDArray[np.uint8], n_iterations: int | None = None, n_threads: int = 1

@@ -18,6 +18,8 @@ import numpy as np
 from mvsboost.backends.registry import DEVICES
 from mvsboost.dtypes import MAX_BINS
 from mvsboost.errors import ParameterError
+from mvsboost.objectives import objective_from_dict
+from mvsboost.objectives.builtin import BUILTIN
 from mvsboost.sampling import SAMPLERS
 
 __all__ = [
@@ -380,13 +382,15 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         items = [_plain(item) for item in value]
         return _UNWRITABLE if _UNWRITABLE in items else items
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         pairs = [[_plain(k), _plain(v)] for k, v in value.items()]
         return _UNWRITABLE if any(_UNWRITABLE in pair for pair in pairs) else {"pairs": pairs}
     if type(value) in _sampler_kinds().values():
         parameters = {name: _plain(item) for name, item in value.get_params().items()}
         if _UNWRITABLE not in parameters.values():
             return {"sampler": type(value).__name__, "parameters": parameters}
+    if type(value) in BUILTIN.values():
+        return {"objective": value.to_dict()}
     return _UNWRITABLE
 
 
@@ -395,6 +399,8 @@ def revive(value: Any) -> Any:
     if isinstance(value, dict) and "sampler" in value:
         parameters = {name: revive(item) for name, item in value["parameters"].items()}
         return _sampler_kinds()[value["sampler"]](**parameters)
+    if isinstance(value, dict) and "objective" in value:
+        return objective_from_dict(value["objective"])
     if isinstance(value, dict):
         return {revive(key): revive(item) for key, item in value["pairs"]}
     return value

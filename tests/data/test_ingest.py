@@ -382,3 +382,45 @@ def test_lazy_tables_ask_to_be_collected() -> None:
 def test_a_one_dimensional_sparse_array() -> None:
     with pytest.raises(DataError, match="2D sparse"):
         ingest(sparse.coo_array(np.array([1.0, 0.0])))
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        pd.Categorical([3, 1, None, 3]),
+        pd.CategoricalIndex([3, 1, None, 3]),
+        pd.Series([3, 1, None, 3], dtype="category"),
+        pa.array([3, 1, None, 3]).dictionary_encode(),
+        pa.chunked_array([pa.array([3, 1, None, 3]).dictionary_encode()]),
+    ],
+    ids=lambda array: type(array).__name__,
+)
+def test_arrays_of_categories_in_a_dict_are_categories(array):
+    column = ingest({"store": array}).columns[0]
+    assert isinstance(column, CategoricalColumn)
+    assert [*column.categories, None][column.codes[0]] == column.categories[column.codes[3]]
+    assert len(column.categories) == 2
+    assert column.codes.tolist().count(-1) == 1
+
+
+@pytest.mark.parametrize(
+    "array",
+    [pd.array([1, None, 2], dtype="Int64"), pd.Index([1.0, np.nan, 2.0]), pa.array([1, None, 2])],
+)
+def test_arrays_of_numbers_in_a_dict_are_numbers(array):
+    column = ingest({"x": array}).columns[0]
+    assert isinstance(column, NumericColumn)
+    np.testing.assert_array_equal(column.values, [1.0, np.nan, 2.0])
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pl.Series([{"q": 1.0, "r": 2.0}] * 3),
+        pl.Series([[1.0, 2.0]] * 3, dtype=pl.Array(pl.Float64, 2)),
+    ],
+    ids=["struct", "array"],
+)
+def test_several_numbers_a_row_are_no_column(column):
+    with pytest.raises(ColumnTypeError, match=r"Column 'pair' holds several numbers a row"):
+        ingest(pl.DataFrame({"pair": column}))

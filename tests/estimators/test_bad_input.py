@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from mvsboost import GOSS, MVS, SGB, MVSClassifier, MVSRegressor
@@ -380,3 +381,41 @@ def test_an_error_takes_back_labels_and_columns():
     with pytest.raises(DataError):
         fresh.fit(X, Y, sample_weight=[1])
     assert set(vars(fresh)) == set(fresh.get_params())
+
+
+@pytest.mark.parametrize("n_iterations", [2.5, "2", 3, -1])
+def test_iterations_to_predict_with_are_checked(n_iterations):
+    fitted = classifier().fit(X, Y)
+    with pytest.raises(ParameterError, match="n_iterations must be an integer from 0 to 2, got"):
+        fitted.predict(X, n_iterations=n_iterations)
+
+
+def test_classes_are_for_the_classifier():
+    with pytest.raises(ParameterError, match="'softmax'") as error:
+        MVSRegressor(objective="softmax").fit(X, Y)
+    assert "MVSClassifier is for classes" in str(error.value)
+
+
+def test_columns_in_another_order_do_not_continue_a_model():
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    start = classifier().fit(frame, Y)
+    with pytest.raises(DataError, match=r"in another order than .* \['a', 'b'\]: put them in"):
+        classifier().fit(frame[["b", "a"]], Y, init_model=start)
+    columns = {name: frame[name].to_numpy() for name in ("b", "a")}
+    assert classifier().fit(columns, Y, init_model=start).n_iter_ == 4
+
+
+def test_scores_without_a_link_are_no_probabilities():
+    class Own:
+        n_outputs = 3
+
+        def gradients(self, target, scores):
+            hit = target == np.arange(3)[:, None]
+            return scores - hit, np.ones_like(scores)
+
+    labels = np.arange(20) % 3
+    fitted = classifier(objective=Own()).fit(X, labels)
+    assert fitted.decision_function(X).shape == (20, 3)
+    assert set(fitted.predict(X)) <= {0, 1, 2}
+    with pytest.raises(ObjectiveError, match=r"'Own' has no link .*, or use decision_f"):
+        fitted.predict_proba(X)

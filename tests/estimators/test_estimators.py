@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+from types import MappingProxyType
 
 import joblib
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from mvsboost import GOSS, MVS, SGB, Metric, Model, MVSClassifier, MVSRegressor
 from mvsboost.callbacks import Callback, Checkpoint, TimeLimit
 from mvsboost.errors import DataError, ModelFormatError, ParameterError, SchemaError
+from mvsboost.objectives import Quantile
 from mvsboost.parameters import plain_parameters
 
 # whole fits: without compiled kernels minutes in all, and every line is reached with them
@@ -571,7 +573,7 @@ def test_predictions_of_the_first_iterations(cancer):
     scores = clf.decision_function(X, n_iterations=2)
     np.testing.assert_array_equal(scores, list(clf.staged_decision_function(X))[1])
     np.testing.assert_array_equal(clf.model_.predict(X, n_iterations=2), staged[1][:, 1])
-    with pytest.raises(ParameterError, match="n_iterations must be from 0 to 6"):
+    with pytest.raises(ParameterError, match="n_iterations must be an integer from 0 to 6"):
         clf.predict(X, n_iterations=7)
 
 
@@ -650,3 +652,30 @@ def test_narrowing_changes_deep_trees_on_many_features_only():
     # the first four levels look at all features, and so does whoever they leave behind
     shallow = {"max_depth": 4}
     assert np.array_equal(predictions(30, **shallow), predictions(30, narrowing=0.5, **shallow))
+
+
+def test_parameters_of_a_sampler_that_is_a_name(cancer):
+    X, y = cancer
+    search = GridSearchCV(small(), {"sampler__rate": [0.1, 0.5]}, cv=2).fit(X, y)
+    assert search.best_estimator_.sampler.rate in (0.1, 0.5)
+    assert search.best_estimator_.sampling_history_[0]["rate"] in (0.1, 0.5)
+    named = small().set_params(sampler="goss", sampler__top_rate=0.3).sampler
+    assert (type(named), named.top_rate) == (GOSS, 0.3)
+    with pytest.raises(ParameterError, match="magic"):
+        small().set_params(sampler="magic", sampler__rate=0.1)
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_objective_of_the_library_is_in_the_file(diabetes, tmp_path):
+    X, y = diabetes
+    small_regressor(objective=Quantile(0.9)).fit(X, y).save(tmp_path / "model.json")
+    again = MVSRegressor.load(tmp_path / "model.json")
+    assert again.objective.to_dict() == Quantile(0.9).to_dict()
+    assert again.fit(X, y).model_.objective.to_dict() == Quantile(0.9).to_dict()
+
+
+def test_weights_of_classes_in_any_mapping_are_in_the_file(cancer, tmp_path):
+    X, y = cancer
+    weights = MappingProxyType({0: 2.0, 1: 1.0})
+    small(class_weight=weights).fit(X, y).save(tmp_path / "model.json")
+    assert MVSClassifier.load(tmp_path / "model.json").class_weight == {0: 2.0, 1: 1.0}

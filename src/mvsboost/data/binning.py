@@ -374,6 +374,17 @@ class BinMapper:
         return np.array([f.edges is None for f in self.features])
 
     @property
+    def of_target(self) -> NDArray[np.bool_]:
+        """Features that are means of the target, so that rows trained on have bins of their own."""
+        following = [*self.features[1:], None]
+        return np.array(
+            [
+                f.values is not None and other is not None and other.source == f.source
+                for f, other in zip(self.features, following, strict=True)
+            ]  # the last one of a column is the category's count
+        )
+
+    @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the binned features."""
         return tuple(f.name for f in self.features)

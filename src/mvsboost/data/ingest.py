@@ -13,6 +13,7 @@ from mvsboost.data.columns import (
     CategoricalColumn,
     Column,
     Columns,
+    ColumnTypeError,
     NumericColumn,
     as_categories,
     as_floats,
@@ -205,7 +206,7 @@ def _read_values(values: Any, name: str) -> Column:
     if not isinstance(values, np.ndarray):
         import narwhals as nw
 
-        series = nw.from_native(values, series_only=True, pass_through=True)
+        series = nw.from_native(_as_series(values), series_only=True, pass_through=True)
         if isinstance(series, nw.Series):
             return _read_series(series, name)
         values = np.asarray(values)
@@ -245,6 +246,18 @@ def as_table(X: Any) -> Any:
     return arrow.Table.from_batches([X])
 
 
+def _as_series(values: Any) -> Any:
+    """Arrays of pandas and Arrow as columns of theirs, which narwhals knows; others as is."""
+    pandas, arrow = sys.modules.get("pandas"), sys.modules.get("pyarrow")
+    if arrow is not None and isinstance(values, arrow.Array):
+        return arrow.chunked_array([values])
+    if pandas is None or getattr(values, "nlevels", 1) > 1:
+        return values
+    if isinstance(values, pandas.Index | pandas.api.extensions.ExtensionArray):
+        return pandas.Series(values)
+    return values
+
+
 def _read_series(series: Any, name: str) -> Column:
     import narwhals as nw
 
@@ -259,7 +272,13 @@ def _read_series(series: Any, name: str) -> Column:
     elif dtype == nw.Duration:
         series = series.dt.total_microseconds()
     elif not (dtype.is_numeric() or dtype == nw.Boolean):
-        return column_from_array(series.to_numpy(), name)
+        values = series.to_numpy()
+        if values.ndim != 1:
+            raise ColumnTypeError(
+                f"Column {name!r} holds several numbers a row ({dtype}). Make each a column of "
+                "its own, or leave it out."
+            )
+        return column_from_array(values, name)
     return NumericColumn(as_floats(series.cast(nw.Float64).to_numpy()))
 
 
