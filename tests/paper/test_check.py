@@ -10,7 +10,7 @@ import pytest
 from mvsboost.cli import main
 from mvsboost.errors import DataError, ParameterError
 from mvsboost.paper import runner
-from mvsboost.paper.check import check_paper, format_checks
+from mvsboost.paper.check import Checked, check_paper, format_checks
 from mvsboost.paper.engines import fit_and_judge
 from mvsboost.paper.sets import SETS
 from mvsboost.paper.sets.large import synthetic
@@ -77,6 +77,14 @@ def test_a_result_that_differs_is_shown(results, capsys):
     assert second.startswith(f"  error {changed} in the records, {changed - 1e-12} here: ")
     assert '"seed": 1' in second
     assert "1 of 3 fits differ or could not be repeated" in error
+
+
+def test_what_a_record_does_not_tell_is_no_difference():
+    record = {"key": "k", "cell": {"set": "toy"}, "result": {"error": 0.5, "curve": [1, 2]}}
+    assert Checked(record, {"error": 0.5, "curve": [1, 2], "trees": 7}).same
+    assert Checked(record, {"error": 0.5}).differing == ["curve"]
+    other = Checked(record, {"error": 0.5, "curve": [1, 3]})
+    assert "curve not the same" in format_checks([other])
 
 
 def test_more_fits_are_those_and_others(results):

@@ -94,6 +94,20 @@ def test_counters_replace_categories_and_indicators_say_what_was_missing():
     assert judged.tolist() == [[0.75, 0.0, 1.0]]
 
 
+def test_names_of_kick_are_those_of_the_benchmark():
+    _needs(FILES["kick"])
+    data = _load_as_published("kick")
+    columns = [
+        np.concatenate([part.columns[name] for part in (data.train, data.test)])
+        for name in data.categorical
+    ]
+    texts = {text for column in columns for text in column if text is not None}
+    assert all(text.replace("_", "").isalnum() and text.isascii() for text in texts)
+    assert not any("__" in text for text in texts)
+    models = columns[data.categorical.index("Model")]
+    assert len(set(models)) == 1_061
+
+
 def test_numbers_as_categories_keep_their_digits():
     assert as_texts(np.array([1, 20])).tolist() == ["1", "20"]
     assert as_texts(np.array([0.1, np.nan])).tolist() == ["0.10000000000000001", None]

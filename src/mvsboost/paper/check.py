@@ -48,7 +48,13 @@ class Checked:
     @property
     def same(self) -> bool:
         """Whether the result is that of the record, time apart."""
-        return self.result is not None and _kept(self.result) == _kept(self.record["result"])
+        return self.result is not None and not self.differing
+
+    @property
+    def differing(self) -> list[str]:
+        """What of the record is not so now; what only this version tells does not count."""
+        before, now = self.record["result"], self.result or {}
+        return [n for n in before if n != _MEASURED and (n not in now or now[n] != before[n])]
 
 
 def check_paper(
@@ -129,16 +135,12 @@ def format_checks(checks: Sequence[Checked]) -> str:
 
 
 def _difference(check: Checked) -> str:
-    before, now = _kept(check.record["result"]), _kept(check.result or {})
-    name = next(name for name in {**before, **now} if before.get(name) != now.get(name))
-    known = isinstance(before.get(name), float)
-    values = f"{before[name]} in the records, {now.get(name)} here" if known else "not the same"
+    name, now = check.differing[0], check.result or {}
+    before = check.record["result"][name]
+    told = f"{before} in the records, {now.get(name)} here"
+    values = told if isinstance(before, float) else "not the same"
     return f"{name} {values}: {json.dumps(check.record['cell'], sort_keys=True)}"
 
 
 def _set_of(record: Mapping[str, Any]) -> str:
     return str(record["cell"]["set"]).partition("/")[0]
-
-
-def _kept(result: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in result.items() if name != _MEASURED}
