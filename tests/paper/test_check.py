@@ -39,7 +39,7 @@ def _cell(**changes):
 @pytest.fixture
 def results(tmp_path, monkeypatch):
     """Three fits of this library, one of another, and a race."""
-    small = replace(SETS["small synthetic"], read=lambda folder: synthetic(2000))
+    small = replace(SETS["small synthetic"], read=lambda folder: synthetic(400))
     monkeypatch.setitem(SETS, "small synthetic", small)
     with Store(tmp_path) as store:
         for seed in range(3):
