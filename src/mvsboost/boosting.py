@@ -103,12 +103,13 @@ class TrainConfig:
             raise ParameterError("sampler", self.sampler, allowed)
         self.sampler.validate()
         own = ("learning_rate", "colsample", "leaf_values", "order")
-        of_tree = ("max_leaves", "max_depth", "min_child_weight", "l2", "min_gain", "narrowing")
-        values = {name: getattr(self, name) for name in own}
-        values |= {name: getattr(self.tree, name) for name in (*of_tree, "second_look")}
-        if self.tree.max_leaves is None:
-            del values["max_leaves"]  # here a tree may also have no bound at all
-        check_parameters(values)
+        of_tree = ["max_depth", "min_child_weight", "l2", "min_gain", "second_look", "narrowing"]
+        if self.tree.max_leaves is not None:  # here a tree may also have no bound at all
+            of_tree.append("max_leaves")
+        check_parameters(
+            {name: getattr(self, name) for name in own}
+            | {name: getattr(self.tree, name) for name in of_tree}
+        )
         if not self.tree.min_samples_leaf >= 0:
             raise ParameterError("min_samples_leaf", self.tree.min_samples_leaf, "a number >= 0")
         # none is left where a fit is resumed that was done

@@ -720,9 +720,9 @@ class MVSRegressor(RegressorMixin, _MVSEstimator):  # type: ignore[misc]
         if self.quantile is not None and spec != "quantile":
             allowed = "left out unless objective is 'quantile'"
             raise ParameterError("quantile", self.quantile, allowed)
-        for_classes = spec == "softmax"  # which cannot be made without a number of classes
-        objective = make_objective("squared" if for_classes else spec, alpha=self.quantile)
-        if for_classes or objective.is_classifier:
+        # softmax cannot be made without a number of classes
+        objective = None if spec == "softmax" else make_objective(spec, alpha=self.quantile)
+        if objective is None or objective.is_classifier:
             raise ParameterError(
                 "objective", self.objective, "one for numbers; MVSClassifier is for classes"
             )
