@@ -116,8 +116,8 @@ def _add_paper(commands: Any) -> None:
         "--only",
         nargs="+",
         metavar="NAME",
-        help="experiments: preparation, quality, rates, pace, splits, time, trees, large, suite, "
-        "theory, hosts, ablation (those of the size)",
+        help="experiments: preparation, quality, rates, pace, splits, folds, time, trees, large, "
+        "suite, theory, hosts, ablation (those of the size)",
     )
     paper.add_argument("--datasets", nargs="+", metavar="NAME", help="sets (those of the size)")
     paper.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (%(default)s)")

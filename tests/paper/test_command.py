@@ -92,6 +92,7 @@ def test_a_run_writes_a_page_and_does_nothing_twice(tmp_path, monkeypatch, suite
     for library in ("lightgbm", "catboost", "xgboost"):
         pytest.importorskip(library)
     out = tmp_path / "out"
+    monkeypatch.setitem(SIZES, "tiny", replace(TINY, folds=2, small_folds=2))
     files = run_paper(size="tiny", data=suite, out=out, progress=False)
     assert [file.name for file in files] == ["index.html", "paper.md"]
     text = (out / "paper.md").read_text()
@@ -109,7 +110,7 @@ def test_a_run_writes_a_page_and_does_nothing_twice(tmp_path, monkeypatch, suite
     cells = [json.loads(line)["cell"] for line in before.splitlines()]
     fits = [cell for cell in cells if "kind" not in cell]
     assert {cell["engine"] for cell in fits} == {"mvsboost", "lightgbm", "catboost", "xgboost"}
-    assert {cell["fold"] for cell in fits} == {-1, 0}
+    assert {cell["fold"] for cell in fits} == {-1, 0, 1}
     assert {cell.get("kind", "fit") for cell in cells} == set(runner.KINDS)
     for kind in runner.KINDS:
         monkeypatch.setitem(runner.KINDS, kind, None)  # nothing is left to do
@@ -245,7 +246,7 @@ def test_lightgbm_can_ask_for_drawn_rows_in_leaves(tmp_path):
         ({"size": "huge"}, "quick, standard, full"),
         (
             {"experiments": ["quantity"]},
-            "preparation, quality, rates, pace, splits, time, trees, large",
+            "preparation, quality, rates, pace, splits, folds, time, trees, large",
         ),
         ({"sets": ["iris"]}, "adult, amazon"),
         ({"jobs": 0}, ">= 1"),

@@ -168,6 +168,50 @@ def test_random_splits_stand_beside_the_sets_own(filled, tmp_path):
     assert _row(table, "Adult: MVS on counters")[1] == "+5.00 ± 7.07%"
 
 
+@pytest.fixture
+def over_folds(tmp_path):
+    """A run with five folds: MVS at 0.1 is best on all but the last, and a disaster there."""
+    size = replace(SIZES["standard"], rates=(0.1, 0.3), more_rates=(), ratios=((1, 1),))
+
+    def error(cell) -> float:
+        name, last = cell["sampler"]["name"], cell["fold"] == 4
+        if name == "mvs" and cell["sampler"]["rate"] == 0.1:
+            return 0.2 if last else 0.09
+        return {"none": 0.1, "mvs": 0.095}.get(name, 0.11)
+
+    with Store(tmp_path) as store:
+        plan = Plan(size, ["adult"], store)
+        for cell in missing_cells(plan, ["folds"]):
+            store.put(cell, {"error": error(cell)})
+    return plan
+
+
+def test_a_fold_judges_what_the_others_choose(over_folds):
+    assert not missing_cells(over_folds, ["folds"])
+    of_sets, by_rate, published = _tables("folds", over_folds)
+    # 0.1 is chosen by the four folds that know nothing of the disaster, 0.3 by all others
+    changes = np.array([-5.0, -5.0, -5.0, -5.0, 100.0])
+    error = changes.std(ddof=1) * np.sqrt(1 / 5 + 1 / 4)
+    assert _row(of_sets, "MVS")[0] == f"+16.00 ± {error:.2f}%"
+    assert _row(of_sets, "GOSS")[0].startswith("+10.00 ± 0.00%")
+    assert by_rate.header[1:] == ["0.1", "0.3"]
+    assert _row(by_rate, "MVS")[0].startswith("+12.00 ± ")
+    assert _row(by_rate, "MVS")[1] == "-5.00 ± 0.00%"
+    assert published == by_rate
+
+
+def test_a_quick_run_has_no_fold_to_spare(tmp_path):
+    plan = Plan(SIZES["quick"], ["adult"], Store(tmp_path))
+    assert missing_cells(plan, ["folds"]) == []
+    assert EXPERIMENTS["folds"].parts(plan) == []
+
+
+def test_learning_time_is_chosen_on_every_fold(tmp_path):
+    plan = Plan(SIZES["standard"], ["kick"], Store(tmp_path))
+    folds = {cell["fold"] for cell in EXPERIMENTS["time"].cells(plan)}
+    assert folds == {-1, 0, 1, 2, 3, 4}
+
+
 def _drawn_cells(plan: Plan) -> list[Cell]:
     cells = EXPERIMENTS["splits"].cells(plan)
     return [cell for cell in cells if "split" in cell and cell["sampler"]["name"] == "mvs"]
@@ -352,7 +396,7 @@ def test_the_suite_counts_wins(filled, tmp_path):
     (folder / "INDEX.csv").write_text("name\n" + "\n".join(f"set{i}" for i in range(12)) + "\n")
     (table,) = _tables("suite", filled("suite", tmp_path))
     sets, wins, losses, ties, mean, chance = _row(table, "MVS 80%, second look 4")
-    assert (sets, wins, losses, ties, mean) == ("10", "10", "0", "0", "+0.500%")
+    assert (sets, wins, losses, ties, mean) == ("10", "10", "0", "0", "+0.500")
     assert float(chance) < 0.01
     assert _row(table, "MVS 80%")[1:4] == ["0", "0", "10"]
 
@@ -370,8 +414,8 @@ def test_theory_and_ablation(filled):
 
 
 def test_ablation_says_how_far_folds_stray():
-    steady, astray = np.array([1.0, 1.0]), np.array([-3.0, 1.0])  # standard errors 0 and 2
-    assert _standard_error([steady, astray]) == ", ± 1.00"
+    steady, astray = np.array([1.0, 1.0]), np.array([-3.0, 1.0])  # deviations 0 and √8
+    assert _standard_error([steady, astray]) == f", ± {np.sqrt(8 * (1 / 2 + 1 / 4)) / 2:.2f}"
     assert _standard_error([steady, astray[:1]]) == ""
 
 

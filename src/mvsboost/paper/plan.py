@@ -7,7 +7,7 @@ come up once these are done, so a run asks again until nothing is missing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -255,12 +255,19 @@ class Plan:
         return replace(self, sets=[name for name in self.sets if not SETS[name].stands_in])
 
     @property
+    def on_every_fold(self) -> Plan:
+        """The same with the paper's folds of every set, unless the run is a quick one."""
+        if self.size.effort == 0:
+            return self
+        return replace(self, size=replace(self.size, folds=N_FOLDS, small_folds=N_FOLDS))
+
+    @property
     def thorough(self) -> Plan:
         """The same with the paper's folds and seeds on every set, unless the run is a quick one."""
         if self.size.effort == 0:
             return self
-        size = replace(self.size, seeds=N_SEEDS, folds=N_FOLDS, small_folds=N_FOLDS)
-        return replace(self, size=size)
+        every = self.on_every_fold
+        return replace(every, size=replace(every.size, seeds=N_SEEDS))
 
     @property
     def names_sets(self) -> bool:
@@ -311,6 +318,12 @@ class Plan:
             self.cell(name, setting, 0, fold=fold, engine=engine, view=view)
             for fold in self.folds(name)
         ]
+
+    def every_setting(self, name: str, methods: Iterable[Method]) -> Iterator[Cell]:
+        """No sampling and all that tuning chooses from, on folds."""
+        for method in methods:
+            for one in (NO_SAMPLING, *self.settings(method)):
+                yield from self.on_folds(name, method, one)
 
     def judged(self, name: str, method: Method, setting: Setting) -> list[Cell]:
         """A setting on the test part, for all seeds."""

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from mvsboost.paper.plan import NO_SAMPLING, Method, Plan, Setting
+from mvsboost.paper.plan import N_FOLDS, NO_SAMPLING, Method, Plan, Setting
 
 __all__ = [
+    "FIFTH_TESTED",
     "Change",
     "average",
     "change",
@@ -18,9 +20,13 @@ __all__ = [
     "change_of",
     "paired_change",
     "percent",
+    "standard_error",
     "where_known",
     "with_spread",
 ]
+
+FIFTH_TESTED = 1.0 / (N_FOLDS - 1)
+"""Rows for testing to rows for training where each of 5 folds, or splits, tests a fifth."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +49,7 @@ class Change:
 def change_of(errors: Sequence[float], baseline: Sequence[float], shared: float = 0.0) -> Change:
     """Change of the mean error, its spread, and whether seed by seed it is one.
 
-    See `paired_change` for `shared`.
+    See `standard_error` for `shared`.
 
     Examples
     --------
@@ -65,9 +71,7 @@ def paired_change(
     ----------
     errors, baseline : sequence of float
     shared : float
-        Rows for testing to rows for training, where changes are those of random splits of the
-        same rows: these are not independent, and the variance of their mean is larger by as much
-        (Nadeau and Bengio, 2003).
+        See `standard_error`.
 
     Examples
     --------
@@ -84,9 +88,28 @@ def _p_value(errors: Sequence[float], baseline: Sequence[float], shared: float) 
         return math.nan
     from scipy.stats import t
 
-    n = len(difference)
-    deviation = difference.std(ddof=1) * math.sqrt(1.0 / n + shared)
-    return float(2.0 * t.sf(abs(difference.mean()) / deviation, n - 1))
+    error = standard_error(difference, shared)
+    return float(2.0 * t.sf(abs(difference.mean()) / error, len(difference) - 1))
+
+
+def standard_error(values: ArrayLike, shared: float = 0.0) -> float:
+    """That of the mean of two values or more.
+
+    Parameters
+    ----------
+    values : array-like of float
+    shared : float
+        Rows for testing to rows for training, where values are of random splits of the same
+        rows, or of folds: these are not independent, and the variance of their mean is larger by
+        as much (Nadeau and Bengio, 2003).
+
+    Examples
+    --------
+    >>> standard_error([-3.0, 1.0])
+    2.0
+    """
+    each = np.asarray(values)
+    return float(each.std(ddof=1) * math.sqrt(1.0 / len(each) + shared))
 
 
 def change(

@@ -2,6 +2,7 @@
 
 from mvsboost.paper.experiments.ablation import ABLATION
 from mvsboost.paper.experiments.fewer_trees import FEWER_TREES
+from mvsboost.paper.experiments.folds import FOLDS
 from mvsboost.paper.experiments.hosts import HOSTS
 from mvsboost.paper.experiments.large import LARGE
 from mvsboost.paper.experiments.learning_time import LEARNING_TIME
@@ -22,6 +23,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "rates": RATES,
     "pace": PACE,
     "splits": SPLITS,
+    "folds": FOLDS,
     "time": LEARNING_TIME,
     "trees": FEWER_TREES,
     "large": LARGE,

@@ -23,7 +23,7 @@ from mvsboost.paper.plan import (
     goss_sampler,
     setting,
 )
-from mvsboost.paper.summaries import percent
+from mvsboost.paper.summaries import FIFTH_TESTED, percent, standard_error
 from mvsboost.report import Part, Table, Text
 
 __all__ = ["ABLATION", "VARIANTS"]
@@ -31,15 +31,16 @@ __all__ = ["ABLATION", "VARIANTS"]
 _RATES = ((0.1,), (0.1, 0.3), (0.02, 0.1, 0.3))
 _PACE = 2.0  # of the other experiments'
 _TEXT = (
-    "Change of 1 − AUC on folds of the training part against no sampling, mean over sets and "
-    "folds, everybody stopped at the number of trees of least loss on the fold, so that a noisier "
-    "step does not pass for a better one. The first line is the base: MVS, λ by the last tree's "
-    "leaves, leaf values from all rows, no second look; every other line changes one thing. In "
-    "brackets on how many of the sets it is better than the base, and the standard error, over "
-    "folds, of its difference to the base. Where half of the rows decide, leaf values come from "
-    "that half too. The score and λ of a named system are all that is taken from it; those of the "
-    "paper are λ root, those of XGBoost λ 0.1. SGB and GOSS too have leaf values from all "
-    "rows here; GOSS takes as many rows of large gradients as of others."
+    "Change of 1 − AUC on {folds} against no sampling, mean over sets and folds, everybody stopped "
+    "at the number of trees of least loss on the fold, of at most twice as many as were tuned, so "
+    "that a noisier step does not pass for a better one. The first line is the base: MVS, λ by the "
+    "last tree's leaves, leaf values from all rows, no second look; every other line changes one "
+    "thing. In brackets on how many of the sets it is better than the base, and the standard error "
+    "of its difference to the base, as far as folds tell it, which share rows. Where half of the "
+    "rows decide, leaf values come from that half too. The score and λ of a named system are all "
+    "that is taken from it; those of the paper are λ root, those of XGBoost λ 0.1. SGB and GOSS "
+    "too have leaf values from all rows here; GOSS takes as many rows of large gradients as of "
+    "others."
 )
 _HASTE = " Learning rates under {pace:g} are raised to it, twice as much as elsewhere."
 _LEVELS_TEXT = (
@@ -182,7 +183,7 @@ def _standard_error(differences: list[NDArray[np.float64]]) -> str:
     """That of the mean over sets, from the folds of each; empty where one has a single fold."""
     if any(len(difference) < 2 for difference in differences):
         return ""
-    of_sets = [one.std(ddof=1) / math.sqrt(len(one)) for one in differences]
+    of_sets = [standard_error(one, FIFTH_TESTED) for one in differences]
     return f", ± {math.hypot(*of_sets) / len(of_sets):.2f}"
 
 
@@ -211,7 +212,7 @@ def _parts(plan: Plan) -> list[Part]:
     ]
     header = ["", *(f"rate {rate:g}" for rate in _RATES[plan.size.effort])]
     pace = _smaller(plan).size.pace
-    text = _TEXT + (_HASTE.format(pace=pace) if pace else "")
+    text = _TEXT.format(folds=plan.tuning_folds) + (_HASTE.format(pace=pace) if pace else "")
     return [Text(text), Table(header, rows), Text(_LEVELS_TEXT), Table(header, by_level)]
 
 

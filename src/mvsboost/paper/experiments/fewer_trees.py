@@ -23,7 +23,6 @@ from mvsboost.paper.experiments.learning_time import (
     LEAVES_AND_LAMBDA,
     LIGHTGBM,
     NARROWED,
-    fold_cells,
     race_cell,
     races_run,
 )
@@ -262,7 +261,7 @@ def _race_between(plan: Plan, name: str, entries: Iterable[Entry]) -> Cell:
 def _cells(plan: Plan) -> Iterator[Cell]:
     steps = _LONGER_STEPS[plan.size.effort]
     for name in plan.sets:
-        yield from fold_cells(plan, name, _METHODS)
+        yield from plan.every_setting(name, _METHODS.values())
         baselines = ((baseline, NO_SAMPLING) for baseline in _BASELINES.values())
         for method, setting in (*baselines, *_settings(plan, name)):
             for step in steps:

@@ -39,7 +39,6 @@ __all__ = [
     "NARROWED_KEY",
     "PAPER_TIME",
     "contenders_of",
-    "fold_cells",
     "race_cell",
     "races_run",
     "time_table",
@@ -180,13 +179,6 @@ def races_run(plan: Plan, race_on: Callable[[Plan, str], Cell | None]) -> dict[s
     return {name: result for name, result in results.items() if result is not None}
 
 
-def fold_cells(plan: Plan, name: str, methods: Mapping[str, Method]) -> Iterator[Cell]:
-    """What the smallest rates are found by."""
-    for method in methods.values():
-        for one in (NO_SAMPLING, *plan.settings(method)):
-            yield from plan.on_folds(name, method, one)
-
-
 Races = Mapping[str, Mapping[str, Any]]
 """Results of races by set."""
 
@@ -276,6 +268,7 @@ def _narrowed_row(races: Races, change: Changes) -> list[str]:
 
 
 def _race(plan: Plan, name: str) -> Cell | None:
+    """Of a plan with every fold."""
     contenders = contenders_of(plan, name, _METHODS, stages=True)
     if contenders is None:
         return None
@@ -286,11 +279,12 @@ def _race(plan: Plan, name: str) -> Cell | None:
 
 
 def _cells(plan: Plan) -> Iterator[Cell]:
+    plan = plan.on_every_fold
     for name in plan.sets:
         yield from plan.judged(name, METHODS["mvs"], NO_SAMPLING)
         yield from plan.judged(name, METHODS["mvs"], NARROWED_ALONE)
         yield from plan.judged(name, LIGHTGBM, NO_SAMPLING)
-        yield from fold_cells(plan, name, _METHODS)
+        yield from plan.every_setting(name, _METHODS.values())
         for method in _METHODS.values():
             chosen = smallest_rate(plan, name, method)
             if chosen is not None:
@@ -301,6 +295,7 @@ def _cells(plan: Plan) -> Iterator[Cell]:
 
 
 def _parts(plan: Plan) -> list[Part]:
+    plan = plan.on_every_fold
     races = races_run(plan, _race)
     if not races:
         return []

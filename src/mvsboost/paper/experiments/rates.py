@@ -34,11 +34,12 @@ PAPER_BY_RATE: dict[str, dict[float, float]] = {
 """Change of 1 − AUC in %, mean over the paper's seven sets, by method and rate."""
 
 _TEXT = (
-    "Change of 1 − AUC on the test part against no sampling, mean over the sets and its standard "
-    "deviation over seeds, at each sample rate. λ of MVS, the ratio of GOSS and K of the second "
-    "look were tuned at each rate on {folds}. Leaf values are from the sample for SGB, GOSS and "
-    "the paper's two MVS, from all rows for the next two, and from either in the last line, which "
-    "chooses among the settings of all MVS. The paper's mean is over its own seven sets."
+    "Change of 1 − AUC on the test part against no sampling at each sample rate, mean over the "
+    "sets and its standard deviation, from those over seeds of the sets as if independent. λ of "
+    "MVS, the ratio of GOSS and K of the second look were tuned at each rate on {folds}. Leaf "
+    "values are from the sample for SGB, GOSS and the paper's two MVS, from all rows for the next "
+    "two, and from either in the last line, which chooses among the settings of all MVS. The "
+    "paper's mean is over its own seven sets."
 )
 
 

@@ -8,7 +8,15 @@ from mvsboost.paper.experiments.pace import CONTENDERS, Contender, at_published_
 from mvsboost.paper.experiments.quality import paper_quality
 from mvsboost.paper.plan import METHODS, NO_SAMPLING, Cell, Experiment, Plan, Setting
 from mvsboost.paper.sets import SETS
-from mvsboost.paper.summaries import Change, average, change_at, paired_change, percent, with_spread
+from mvsboost.paper.summaries import (
+    FIFTH_TESTED,
+    Change,
+    average,
+    change_at,
+    paired_change,
+    percent,
+    with_spread,
+)
 from mvsboost.report import Part, Table, Text
 
 __all__ = ["SPLITS"]
@@ -29,9 +37,6 @@ _TEXT = (
     "chose at the raised learning rates (on counters out of fewer rates and λ, as for other "
     "hosts), so rows that are for testing in other splits had a part in the choice. {}"
 )
-_SHARED = 0.25
-"""Rows for testing to rows for training."""
-
 _ONLY_SMALL = "Sets under 50,000 rows alone."
 
 
@@ -78,7 +83,7 @@ def _changes(plan: Plan, name: str, one: Contender) -> tuple[Change, Change] | N
     baseline = plan.errors(_of_splits(plan, name, one, NO_SAMPLING))
     if own is None or errors is None or baseline is None:
         return None
-    return own, paired_change(errors, baseline, _SHARED)
+    return own, paired_change(errors, baseline, FIFTH_TESTED)
 
 
 def _parts(plan: Plan) -> list[Part]:
