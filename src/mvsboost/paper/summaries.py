@@ -36,7 +36,7 @@ class Change:
     Attributes
     ----------
     mean, deviation : float
-        Over the seeds, or over splits of the set.
+        Over the seeds, or over splits of the set; for folds the standard error of the mean.
     p_value : float
         Of a paired t-test over these; NaN for fewer than two, or without any spread.
     """

@@ -26,10 +26,10 @@ from mvsboost.report import Part, Table, Text
 __all__ = ["FOLDS"]
 
 _TEXT = (
-    "Change of 1 − AUC on each of {}, at the rate and setting that the "
-    "other folds found best: the mean over folds and its standard error, as far as these tell it, "
-    "which share rows. A star marks changes that a paired t-test over folds, which knows that, "
-    "gives a probability under 5% to be chance. Test parts have no part in it."
+    "Change of 1 − AUC on each of {}, at the rate and setting that the other folds found best: the "
+    "mean over folds and its standard error, as far as these tell it, which share rows. A star "
+    "marks changes that a paired t-test over folds, which knows that, gives a probability under 5% "
+    "to be chance. Test parts have no part in it."
 )
 _BY_RATE = (
     "The same at each rate, mean over these sets; then without those that stand in for others:"
