@@ -200,6 +200,20 @@ def test_a_fold_judges_what_the_others_choose(over_folds):
     assert published == by_rate
 
 
+def test_a_set_judges_what_the_others_choose(over_folds, tmp_path):
+    with Store(tmp_path) as store:
+        plan = replace(over_folds, sets=["adult", "amazon", "internet"], store=store)
+        for cell in missing_cells(plan, ["folds"]):
+            # all like 0.3 with leaf values from all rows, Internet alone likes 0.1 more
+            liked = cell["set"] == "internet" and cell["sampler"].get("rate") == 0.1
+            ours = cell["sampler"].get("rate") == 0.3 and cell["leaf_values"] == "all"
+            error = 0.09 if liked else 0.095 if ours and not cell["second_look"] else 0.1
+            store.put(cell, {"error": error})
+    of_sets, *_ = _tables("folds", plan)
+    assert _row(of_sets, "MVS, what the other sets choose")[:3] == ["-5.00 ± 0.00%"] * 3
+    assert _row(of_sets, "MVS, all of these tuned")[2] == "-10.00 ± 0.00%"
+
+
 def test_a_quick_run_has_no_fold_to_spare(tmp_path):
     plan = Plan(SIZES["quick"], ["adult"], Store(tmp_path))
     assert missing_cells(plan, ["folds"]) == []

@@ -6,10 +6,12 @@ each of five folds of the training part judges what the other four choose.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mvsboost.paper.plan import METHODS, NO_SAMPLING, Cell, Experiment, Method, Plan
 from mvsboost.paper.sets import SETS
@@ -29,28 +31,55 @@ _TEXT = (
     "Change of 1 − AUC on each of {}, at the rate and setting that the other folds found best: the "
     "mean over folds and its standard error, as far as these tell it, which share rows. A star "
     "marks changes that a paired t-test over folds, which knows that, gives a probability under 5% "
-    "to be chance. Test parts have no part in it."
+    "to be chance. Test parts have no part in it. In the last line folds of a set have no part in "
+    "the choice either: out of all settings of MVS it has the one of least error, relative to no "
+    "sampling, on folds of the other sets."
 )
+_BY_OTHER_SETS = "MVS, what the other sets choose"
 _BY_RATE = (
     "The same at each rate, mean over these sets; then without those that stand in for others:"
 )
 
 
+class _Errors(NamedTuple):
+    """Errors on folds: of every setting of a method, by setting and fold, and of no sampling."""
+
+    settings: NDArray[np.float64]
+    base: NDArray[np.float64]
+
+    def change(self, settings: NDArray[np.int64] | np.int64) -> Change:
+        """That of one setting, or of one for each fold, with the standard error of its mean."""
+        errors = self.settings[settings, np.arange(len(self.base))]
+        found = paired_change(errors.tolist(), self.base.tolist(), FIFTH_TESTED)
+        return replace(found, deviation=standard_error(100.0 * errors / self.base, FIFTH_TESTED))
+
+
+def _errors(plan: Plan, name: str, method: Method, rate: float | None = None) -> _Errors | None:
+    """None while any is unknown."""
+    asked = (NO_SAMPLING, *plan.settings(method, rate))
+    found = [plan.errors(plan.on_folds(name, method, one)) for one in asked]
+    known = [errors for errors in found if errors is not None]
+    if len(known) < len(asked):
+        return None
+    return _Errors(np.array(known[1:]), np.array(known[0]))
+
+
 def _judged_by_others(plan: Plan, name: str, method: Method, rate: float | None) -> Change | None:
     """The change over folds, each at the setting of least error on the others; None if unknown."""
-    base = plan.errors(plan.on_folds(name, method, NO_SAMPLING))
-    of_settings = [
-        plan.errors(plan.on_folds(name, method, one)) for one in plan.settings(method, rate)
-    ]
-    known = [errors for errors in of_settings if errors is not None]
-    if base is None or len(known) < len(of_settings):
+    errors = _errors(plan, name, method, rate)
+    if errors is None:
         return None
-    errors = np.array(known)  # by setting and fold
-    on_others = errors.sum(axis=1, keepdims=True) - errors
-    judged = np.take_along_axis(errors, on_others.argmin(axis=0, keepdims=True), axis=0)[0]
-    found = paired_change(judged.tolist(), base, FIFTH_TESTED)
-    error = standard_error(100.0 * judged / np.array(base), FIFTH_TESTED)
-    return replace(found, deviation=error)
+    on_others = errors.settings.sum(axis=1, keepdims=True) - errors.settings
+    return errors.change(on_others.argmin(axis=0))
+
+
+def _chosen_by_other_sets(plan: Plan, names: Iterable[str]) -> list[Change]:
+    """The change on each set at the setting of least error, relative, on folds of the others."""
+    found = {name: _errors(plan, name, METHODS["tuned"]) for name in names}
+    known = [errors for errors in found.values() if errors is not None]
+    each = np.array([(errors.settings / errors.base).mean(axis=1) for errors in known])
+    choices = (each.sum(axis=0) - each).argmin(axis=1)
+    return [errors.change(choice) for errors, choice in zip(known, choices, strict=True)]
 
 
 def _sets(plan: Plan) -> list[str]:
@@ -87,23 +116,24 @@ def _parts(plan: Plan) -> list[Part]:
         return []
     published = {name: of for name, of in known.items() if not SETS[name].stands_in}
 
-    def mean(of: Known, key: str, rate: float | None = None) -> str:
-        return with_spread(average([changes[key, rate] for changes in of.values()]))
-
     def by_rate(of: Known) -> Table:
         rates = plan.size.rates
-        rows = [[one.title, *(mean(of, key, at) for at in rates)] for key, one in METHODS.items()]
+        rows = []
+        for key, method in METHODS.items():
+            means = (average([changes[key, rate] for changes in of.values()]) for rate in rates)
+            rows.append([method.title, *map(with_spread, means)])
         return Table(["", *(f"{rate:g}" for rate in rates)], rows)
 
+    def row(title: str, changes: list[Change]) -> list[str]:
+        own = [one for name, one in zip(known, changes, strict=True) if name in published]
+        return [title, *map(with_spread, (*changes, average(changes), average(own)))]
+
     rows = [
-        [
-            method.title,
-            *(with_spread(changes[key, None]) for changes in known.values()),
-            mean(known, key),
-            mean(published, key),
-        ]
+        row(method.title, [changes[key, None] for changes in known.values()])
         for key, method in METHODS.items()
     ]
+    if len(known) > 1:
+        rows.append(row(_BY_OTHER_SETS, _chosen_by_other_sets(plan, known)))
     return [
         Text(_TEXT.format(plan.tuning_folds)),
         Table(["", *(SETS[name].title for name in known), "mean", "no stand-ins"], rows),
