@@ -105,7 +105,7 @@ def standard_error(values: ArrayLike, shared: float = 0.0) -> float:
 
     Examples
     --------
-    >>> standard_error([-3.0, 1.0])
+    >>> standard_error([-3.0, 1.0]).__round__(6)
     2.0
     """
     each = np.asarray(values)
