@@ -428,8 +428,8 @@ def test_theory_and_ablation(filled):
 
 
 def test_ablation_says_how_far_folds_stray():
-    steady, astray = np.array([1.0, 1.0]), np.array([-3.0, 1.0])  # deviations 0 and √8
-    assert _standard_error([steady, astray]) == f", ± {np.sqrt(8 * (1 / 2 + 1 / 4)) / 2:.2f}"
+    steady, astray = np.array([1.0, 1.0]), np.array([-3.0, 1.0])  # errors 0 and √(8 · ¾)
+    assert _standard_error([steady, astray]) == ", ± 1.22"
     assert _standard_error([steady, astray[:1]]) == ""
 
 
