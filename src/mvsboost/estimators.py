@@ -95,24 +95,33 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
 
         Notes
         -----
-        A fit that fails leaves the estimator as it was.
+        A fit that fails leaves the estimator as it was, and one that succeeds changes it at
+        once: what another thread predicts meanwhile is all by the old model or by the new one.
         """
-        before = dict(vars(self))
-        try:
-            return self._fit(X, y, sample_weight, eval_set, init_model, resume)
-        except BaseException:
-            self.__dict__ = before
-            raise
+        before, fitting = dict(vars(self)), self._snapshot()
+        fitting.__dict__ = dict(before)
+        fitting._fit(X, y, sample_weight, eval_set, init_model, resume)
+        after = vars(fitting)
+        changed = {k: v for k, v in after.items() if k not in before or before[k] is not v}
+        kept = {k: v for k, v in vars(self).items() if k in after or k not in before}
+        self.__dict__ = {**kept, **changed}
+        return self
+
+    def _snapshot(self: E) -> E:
+        """The estimator as it is now: a fit gives it new attributes, and leaves these alone."""
+        snapshot: E = object.__new__(type(self))
+        snapshot.__dict__ = vars(self)
+        return snapshot
 
     def _fit(
-        self: E,
+        self,
         X: Any,
         y: Any,
         sample_weight: Any,
         eval_set: Any,
         init_model: Any,
         resume: str | PathLike[str] | None,
-    ) -> E:
+    ) -> None:
         check_parameters(self.get_params(deep=False))
         sampler = make_sampler(self.sampler)
         sampler.validate()
@@ -158,7 +167,7 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
             metadata=about,
             resume=resume is not None,
         )
-        return self._adopt(result)
+        self._adopt(result)
 
     def set_params(self: E, **params: Any) -> E:
         """Set parameters, and with ``sampler__rate`` and the like those of the sampler.
@@ -338,7 +347,7 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
             callbacks.append(LogProgress(int(self.verbose)))
         return callbacks
 
-    def _adopt(self: E, result: TrainResult) -> E:
+    def _adopt(self, result: TrainResult) -> None:
         self.model_ = result.model
         self.sampling_history_ = result.sampling_history
         self.stop_reason_ = result.stop_reason
@@ -346,7 +355,6 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         for name in ("data", "seed"):  # for checkpoints only
             self.model_.metadata.pop(name, None)
         self._expose()
-        return self
 
     def _about(self) -> dict[str, Any]:
         """What a file keeps of the estimator besides the model itself."""
@@ -365,6 +373,8 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         self.evals_result_ = model.history
 
     # --- predicting -----------------------------------------------------------------------------
+
+    # the next three are called on a snapshot: a fit in another thread must not come between lines
 
     def _bin(self, X: Any) -> NDArray[np.uint8]:
         check_is_fitted(self, "model_")
@@ -392,16 +402,18 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         n_iterations : int, optional
             Use the trees of the first iterations only; by default ``n_iter_``.
         """
-        return self._predictions(self._scores(X, n_iterations))
+        now = self._snapshot()
+        return now._predictions(now._scores(X, n_iterations))
 
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
         """Predictions after each iteration in turn."""
-        return self._staged(X, self._predictions)
+        now = self._snapshot()
+        return now._staged(X, now._predictions)
 
     def apply(self, X: Any) -> NDArray[np.int32]:
         """Leaf of each row in each tree, (n_rows, n_trees)."""
-        bins = self._bin(X)
-        return self.model_.leaves(bins, self._threads())
+        now = self._snapshot()
+        return now.model_.leaves(now._bin(X), now._threads())
 
     @property
     def feature_importances_(self) -> NDArray[np.float64]:
@@ -637,19 +649,23 @@ class MVSClassifier(ClassifierMixin, _MVSEstimator):  # type: ignore[misc]
 
     def predict_proba(self, X: Any, *, n_iterations: int | None = None) -> NDArray[np.float64]:
         """Probabilities of the classes in the order of ``classes_``, (n_rows, n_classes)."""
-        return self._probabilities(self._scores(X, n_iterations))
+        now = self._snapshot()
+        return now._probabilities(now._scores(X, n_iterations))
 
     def decision_function(self, X: Any, *, n_iterations: int | None = None) -> NDArray[np.float64]:
         """Raw scores: (n_rows,) for two classes, (n_rows, n_classes) for more."""
-        return self._decisions(self._scores(X, n_iterations))
+        now = self._snapshot()
+        return now._decisions(now._scores(X, n_iterations))
 
     def staged_predict_proba(self, X: Any) -> Iterator[NDArray[Any]]:
         """Probabilities after each iteration in turn."""
-        return self._staged(X, self._probabilities)
+        now = self._snapshot()
+        return now._staged(X, now._probabilities)
 
     def staged_decision_function(self, X: Any) -> Iterator[NDArray[Any]]:
         """Raw scores after each iteration in turn."""
-        return self._staged(X, self._decisions)
+        now = self._snapshot()
+        return now._staged(X, now._decisions)
 
 
 class MVSRegressor(RegressorMixin, _MVSEstimator):  # type: ignore[misc]
