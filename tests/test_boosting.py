@@ -412,6 +412,41 @@ def test_tiny_targets_are_learned(weight, make_config):
     assert np.exp(model.baseline[0]) == pytest.approx(y.mean())
 
 
+@pytest.mark.parametrize("name", ["logistic", "softmax", "squared", "absolute", "poisson"])
+@pytest.mark.parametrize("size", [2.0**-1060, 2.0**-200, 2.0**200, 2.0**1020])
+def test_weights_of_any_size_train_the_same_model(size, name, make_data, make_config):
+    data = make_data(name, weighted=True)
+    options = {"l2": 0.0, "min_child_weight": 0.0, "second_look": 1}
+    config = make_config(OBJECTIVES[name], MVS(0.5), **options)
+    rows = replace(data.rows, weight=None)
+
+    def trained(weight):
+        binned = Dataset.from_data(
+            rows.bins.astype(float), rows.target, weight=weight, n_classes=0, max_bins=20
+        )
+        result = train(binned, config, eval_sets={"own": binned})
+        return result.model.raw_scores(binned.rows.bins), result.model.history
+
+    plain, history = trained(np.ones(300))
+    seen, same = trained(np.full(300, size))
+    np.testing.assert_array_equal(seen, plain)
+    assert same == history
+
+
+def test_parameters_in_the_unit_of_weights_keep_it(make_config):
+    """Tiny weights are nothing beside l2, and huge ones make it nothing."""
+    x = np.random.default_rng(0).normal(size=(200, 1))
+    y = (x[:, 0] + np.random.default_rng(1).normal(size=200) > 0.5).astype(float)
+    spreads = []
+    for size in (1e-306, 1.0, 1e300):
+        data = Dataset.from_data(x, y, weight=np.full(200, size))
+        model = train(data, make_config(min_child_weight=0.0)).model
+        assert model.predict(x).mean() == pytest.approx(y.mean(), abs=0.02)
+        spreads.append(np.ptp(model.raw_scores(data.rows.bins)))
+    assert spreads[0] == pytest.approx(0.0, abs=1e-200)
+    assert 0.5 < spreads[1] < spreads[2]
+
+
 @pytest.mark.parametrize("centre", [0.0, 1.7e9 + 50, -3.3e15, 1e-20])
 @pytest.mark.parametrize("alpha", [0.1, 0.5, 0.9])
 def test_a_quantile_is_found_to_the_last_bit(centre, alpha, make_config):

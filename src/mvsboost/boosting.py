@@ -232,6 +232,8 @@ class _Run:
         _check_arguments(dataset, config, eval_sets, init_model)
         eval_sets, callbacks = dict(eval_sets or {}), check_callbacks(callbacks)
         config.validate()
+        if dataset.weight_unit != 1.0:
+            config = replace(config, tree=config.tree.in_units(dataset.weight_unit))
         if eval_sets and not config.metrics:
             config = replace(config, metrics=[default_metric(config.objective)])
         config.objective.check_target(dataset.rows.target)
@@ -334,7 +336,7 @@ class _Run:
 
     def compute_gradients(self) -> GradientRange:
         gradients: GradientRange = self.backend.compute_gradients(self.config.order)
-        _check_gradients(gradients, self.config.objective, self.dataset.rows)
+        _check_gradients(gradients, self.config.objective, self.dataset)
         if self.table.has_categories:  # which are split by how far gradients stray
             self.moments = gradient_moments(self.backend, gradients)
         return gradients
@@ -507,6 +509,11 @@ def _check_start(model: Model, dataset: Dataset, objective: Objective) -> None:
         )
     same_kind(model.objective, objective, "init_model")
     _check_mapper(dataset, model.mapper, "a data set to continue init_model on")
+    if not dataset.for_training and model.mapper.statistics_sources:
+        raise DataError(
+            "rows to continue init_model on would see their own targets in columns of many "
+            "categories: make the data set with for_training=True"
+        )
 
 
 def _feature_table(dataset: Dataset, monotone: Mapping[int, int]) -> FeatureTable:
@@ -523,9 +530,11 @@ def _feature_table(dataset: Dataset, monotone: Mapping[int, int]) -> FeatureTabl
     return FeatureTable(mapper.n_bins, mapper.is_categorical, signs)
 
 
-def _check_gradients(gradients: GradientRange, objective: Objective, rows: BinnedRows) -> None:
+def _check_gradients(gradients: GradientRange, objective: Objective, dataset: Dataset) -> None:
     if gradients.bad_row >= 0:
-        weight = "" if rows.weight is None else f" of weight {rows.weight[gradients.bad_row]:g}"
+        weight, weights = "", dataset.rows.weight
+        if weights is not None:
+            weight = f" of weight {weights[gradients.bad_row] * dataset.weight_unit:g}"
         raise ObjectiveError(
             f"objective {objective.name!r} gave a gradient or hessian that is not finite, "
             f"first in row {gradients.bad_row}{weight}; scale the "

@@ -110,7 +110,7 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
     def _snapshot(self: E) -> E:
         """The estimator as it is now: a fit gives it new attributes, and leaves these alone."""
         snapshot: E = object.__new__(type(self))
-        snapshot.__dict__ = vars(self)
+        snapshot.__dict__ = self.__dict__
         return snapshot
 
     def _fit(
@@ -139,9 +139,7 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         callbacks = self._callbacks(evaluated)
         seed = self._seed(start if resume is not None else None)
         weight = check_weight(sample_weight, columns.n_rows, "sample_weight")
-        dataset, evaluation = self._datasets(
-            columns, target, weight, held_out, start, seed, resumed=resume is not None
-        )
+        dataset, evaluation = self._datasets(columns, target, weight, held_out, start, seed)
         for name, data in evaluation.items():
             with _naming(name):
                 objective.check_values(data.rows.target)
@@ -220,8 +218,6 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         eval_items: list[tuple[Any, Any, Any]],
         start: Model | None,
         seed: int,
-        *,
-        resumed: bool,
     ) -> tuple[Dataset, dict[str, Dataset]]:
         check_lengths(columns.n_rows, y=target)
         held_out: dict[str, tuple[Any, Any, Any]] = {}
@@ -237,7 +233,7 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
             with _naming(f"eval_{i}"):
                 held_out[f"eval_{i}"] = (table, self._encode_eval(labels), rows)
         weight = self._class_weighted(target, weight)
-        dataset = self._binned(columns, target, weight, start, seed, resumed=resumed)
+        dataset = self._binned(columns, target, weight, start, seed)
         evaluation = {}
         for name, (table, labels, rows) in held_out.items():
             with _naming(name):
@@ -259,14 +255,8 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         weight: NDArray[np.float64] | None,
         start: Model | None,
         seed: int,
-        *,
-        resumed: bool,
     ) -> Dataset:
-        """Rows to train on, in bins of their own, or in those of the model to start from.
-
-        A run that goes on bins its rows as it did when it began: by the mapper of the checkpoint
-        they would see their own targets in columns of many categories.
-        """
+        """Rows to train on, in bins of their own, or in those of the model to start from."""
         bin_rows = partial(
             Dataset.from_data,
             columns,
@@ -275,11 +265,9 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
             n_classes=self._n_classes(),
             n_threads=self._threads(),
         )
-        if start is None or resumed:
-            dataset = bin_rows(max_bins=self.max_bins, seed=seed)
-            if start is None or dataset.mapper.is_same_as(start.mapper):
-                return dataset
-        return bin_rows(mapper=start.mapper, schema=start.schema)
+        if start is None:
+            return bin_rows(max_bins=self.max_bins, seed=seed)
+        return bin_rows(mapper=start.mapper, schema=start.schema, for_training=True)
 
     def _config(
         self,

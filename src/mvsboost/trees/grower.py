@@ -14,7 +14,7 @@ features in which it found the largest gains.
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import numpy as np
@@ -74,6 +74,15 @@ class TreeParams:
     min_gain: float = 0.0
     second_look: int = 0
     narrowing: float = 1.0
+
+    def in_units(self, weight: float) -> TreeParams:
+        """The same where rows are weighed in units of `weight`: sums of hessians are, too."""
+        names = ("min_child_weight", "l2", "min_gain")
+        scaled = {name: min(getattr(self, name) / weight, _VERY_LARGE) for name in names}
+        return replace(self, **scaled)
+
+
+_VERY_LARGE = 1e300
 
 
 @dataclass(frozen=True)
