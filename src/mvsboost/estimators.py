@@ -88,7 +88,9 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         init_model : estimator, Model or path, optional
             Continue from it: its trees and bins stay and ``n_estimators`` more are added, also
             behind trees that early stopping found to be too many. Metrics, and what early
-            stopping compares, begin with the first of these.
+            stopping compares, begin with the first of these. On the rows it was trained on the
+            result is that of one long fit; on others a warning tells if columns of many
+            categories may show rows their own targets.
         resume : path, optional
             Checkpoint file: if it exists training goes on from it to ``n_estimators`` trees
             in all; it is kept up to date while training.
