@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mvsboost.data import CategoricalColumn, TargetStatistics, row_order, target_columns
@@ -218,7 +218,9 @@ any_weight = st.floats(0.0, LARGEST, exclude_min=True)
 
 
 @given(st.lists(st.tuples(st.integers(-1, 4), any_finite, any_weight), min_size=1, max_size=30))
-@settings(max_examples=200, deadline=None)
+@example([(0, LARGEST, 1.0)] * 3)
+@example([(0, 2.0**51, 1e-17), (0, -3.517204286639423e-301, 1.0)])
+@settings(max_examples=300, deadline=None)
 def test_means_lie_among_the_targets(data: list[tuple[int, float, float]]) -> None:
     codes, t, w = (np.array(part) for part in zip(*data, strict=True))
     for weight in (None, w):

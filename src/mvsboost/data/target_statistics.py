@@ -99,8 +99,9 @@ class TargetStatistics:
             _running_means(codes, t, w, order, prior, smoothing, values[k], rows[k], sums, weights)
             for means in (values[k], rows[k]):
                 # rounding may take a mean of equal numbers beyond them
-                np.clip(means, t.min(), t.max(), out=means)
-                np.ldexp(means, exponent, out=means)
+                with np.errstate(over="ignore"):
+                    np.ldexp(means, exponent, out=means)
+                np.clip(means, target.min(), target.max(), out=means)
         return cls(values), rows
 
     def transform(self, column: CategoricalColumn) -> NDArray[np.float64]:
