@@ -36,6 +36,8 @@ _CROWDED = 4.0
 
 Up to there the plain cut is kept: it uses every bin, and the other may leave some unused."""
 
+_LARGEST = np.finfo(np.float64).max
+
 _BLOCK = 2048  # rows whose columns fit the second-level cache together
 
 
@@ -49,6 +51,7 @@ def find_edges(values: Floats, max_bins: int = MAX_BINS) -> NDArray[np.float64]:
     about equally many rows: each closes at the distinct value that comes nearest to its
     share of the rows that are left, so that a frequent value costs those after it no bins.
     Where it would cost those before it too many, frequent values have their bins first.
+    Infinities count as the largest numbers, so that edges are finite.
 
     Examples
     --------
@@ -58,7 +61,7 @@ def find_edges(values: Floats, max_bins: int = MAX_BINS) -> NDArray[np.float64]:
     >>> find_edges(np.arange(100.0), max_bins=4).tolist()
     [24.5, 49.5, 74.5]
     """
-    present = values[~np.isnan(values)].astype(np.float64)
+    present = values[~np.isnan(values)].astype(np.float64).clip(-_LARGEST, _LARGEST)
     distinct, counts = np.unique(present, return_counts=True)
     if len(distinct) <= max_bins:
         return _between(distinct[:-1], distinct[1:])
