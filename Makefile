@@ -5,10 +5,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+OLDEST := .venv-oldest
 JOBS ?= 2
 SIZE ?= quick
 
-.PHONY: demo test bench paper lint unit unit-nojit coverage docs clean
+.PHONY: demo test bench paper lint unit unit-nojit coverage test-oldest docs clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/mvsboost demo --out demo-results
@@ -32,6 +33,12 @@ unit-nojit: $(VENV)/dev.stamp
 
 coverage: $(VENV)/dev.stamp
 	$(BIN)/coverage report --skip-covered --fail-under=95
+
+# every dependency in the least version that pyproject.toml allows; needs Python 3.11 or 3.12.
+# Matplotlib 3.8 calls the newest pyparsing by names of old
+test-oldest: $(OLDEST)/stamp
+	NUMBA_CACHE_DIR=$(CURDIR)/$(OLDEST)/kernels $(OLDEST)/bin/pytest -q -n $(JOBS) --dist worksteal \
+		-W ignore::pyparsing.warnings.PyparsingDeprecationWarning
 
 # hours on two cores; see benchmarks/run.py for parts of it
 bench: $(VENV)/bench.stamp
@@ -64,6 +71,13 @@ $(VENV)/bench.stamp: $(VENV)/dev.stamp
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[bench]"
 	touch $@
 
+$(OLDEST)/stamp: pyproject.toml .ci/oldest.py
+	$(PYTHON) -m venv --clear $(OLDEST)
+	$(PYTHON) .ci/oldest.py > $(OLDEST)/constraints.txt
+	$(OLDEST)/bin/python -m pip install -q --disable-pip-version-check \
+		-c $(OLDEST)/constraints.txt -e ".[test]"
+	touch $@
+
 clean:
-	rm -rf $(VENV) .coverage* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache demo-results paper-results
+	rm -rf $(VENV) $(OLDEST) .coverage* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache demo-results paper-results
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import operator
 import os
+import pickle
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numba
@@ -262,6 +264,17 @@ def test_a_damaged_file_is_compiled_anew(package, kind):
             add = package.load()
             assert add(1) == 2, name
             assert hits(add) == expected, name
+
+
+def test_an_index_that_names_what_is_gone_is_empty(tmp_path):
+    def load() -> dict[Any, Any]:
+        raise AttributeError("Can't get attribute 'Members' on <module 'grow'>")
+
+    path, version = tmp_path / "a.nbi", "0.60"
+    path.write_bytes(pickle.dumps(version, protocol=-1) + jit._seal(b"index"))
+    file = SimpleNamespace(_index_path=path, _version=version)
+    assert jit._load_index_or_forget(file, load) == {}
+    assert jit._load_index_or_forget(file, lambda: {"key": "name"}) == {"key": "name"}
 
 
 def test_each_byte_of_a_sealed_file_counts(tmp_path):

@@ -16,7 +16,7 @@ import pytest
 import mvsboost
 from mvsboost import SGB, MVSClassifier, MVSRegressor
 from mvsboost.backends.cpu import compilation
-from mvsboost.jit import KERNELS, _load_or_forget
+from mvsboost.jit import KERNELS
 from mvsboost.warmup import warm_up
 
 
@@ -88,14 +88,6 @@ def test_the_cache_folder_is_where_numba_keeps_it(monkeypatch: pytest.MonkeyPatc
     assert compilation.cache_folder() == Path("folder")
     monkeypatch.setattr(compilation, "_central", lambda x: x)
     assert compilation.cache_folder() is None
-
-
-def test_an_index_written_by_another_release_counts_as_none() -> None:
-    def load() -> dict[Any, Any]:
-        raise AttributeError("Can't get attribute 'Members' on <module 'grow'>")
-
-    assert _load_or_forget(load) == {}
-    assert _load_or_forget(lambda: HERE) == HERE
 
 
 FIRST_USE = """

@@ -131,8 +131,8 @@ def rows_set_aside(groups: NDArray[np.float64], fraction: float, seed: int) -> N
     Examples
     --------
     >>> import numpy as np
-    >>> rows_set_aside(np.repeat([0.0, 1.0], [80, 20]), 0.25, seed=0).sum()
-    np.int64(25)
+    >>> int(rows_set_aside(np.repeat([0.0, 1.0], [80, 20]), 0.25, seed=0).sum())
+    25
     """
     bits = row_bits(
         stream_key(seed, 0, Purpose.VALIDATION), np.arange(len(groups), dtype=np.uint64)

@@ -60,7 +60,7 @@ def test_arrays_go_by_position(schema: Schema) -> None:
 
 
 def test_columns_without_values_fit_any_kind(schema: Schema) -> None:
-    frame = pd.DataFrame({"age": pd.array([None], "str"), "city": [np.nan], "code": [None]})
+    frame = pd.DataFrame({"age": pd.array([None], "string"), "city": [np.nan], "code": [None]})
     age, city, code = schema.check(ingest(frame)).columns
     assert isinstance(age, NumericColumn)
     assert np.isnan(age.values).all()

@@ -20,7 +20,7 @@ _CATEGORIES = ".categories"
 
 def pack(columns: Mapping[str, NDArray[Any]], path: Path) -> None:
     """Write columns of text (object arrays, None missing) and of non-negative integers."""
-    arrays: dict[str, NDArray[Any]] = {}
+    arrays: dict[str, Any] = {}
     for name, values in columns.items():
         if values.dtype.kind != "O":
             arrays[name] = values.astype(np.min_scalar_type(values.max()))
@@ -30,7 +30,7 @@ def pack(columns: Mapping[str, NDArray[Any]], path: Path) -> None:
         codes = [code.get(v, len(categories)) for v in values.tolist()]
         arrays[name] = np.array(codes, np.min_scalar_type(len(categories)))
         arrays[name + _CATEGORIES] = np.array(categories)
-    np.savez_compressed(path, allow_pickle=False, **arrays)
+    np.savez_compressed(path, **arrays)
 
 
 def unpack(path: Path) -> dict[str, NDArray[Any]]:

@@ -147,7 +147,7 @@ class Tree:
     def from_dict(cls, data: Mapping[str, Any]) -> Tree:
         """Read back what `to_dict` wrote; a damaged tree is a `ModelFormatError`."""
         arrays: dict[str, Any] = {
-            name: np.array(data[name], dtype) for name, dtype in _DTYPES.items()
+            name: _array(data[name], dtype) for name, dtype in _DTYPES.items()
         }
         arrays["category_sets"] = arrays["category_sets"].reshape(-1, _WORDS)
         tree = cls(**arrays, shrinkage=float(data["shrinkage"]))
@@ -171,6 +171,17 @@ class Tree:
             raise ModelFormatError(
                 f"a tree in the model file is damaged at node {int(np.argmin(right))}"
             )
+
+
+def _array(values: Any, dtype: type[np.generic]) -> NDArray[Any]:
+    """Numbers of a file as an array; NumPy 1.26 would take others for integers that do not fit."""
+    if not issubclass(dtype, np.integer):
+        return np.array(values, dtype)
+    wide = np.array(values, np.int64)
+    narrow = wide.astype(dtype)
+    if not np.array_equal(wide, narrow):
+        raise OverflowError(f"an integer in the model file does not fit {dtype.__name__}")
+    return narrow
 
 
 _DTYPES: dict[str, type[np.generic]] = {
