@@ -719,7 +719,9 @@ class OwnPoisson:
         return np.exp(scores) - target, np.exp(scores)
 
 
-@pytest.mark.parametrize("objective", [Poisson(), CustomObjective(OwnPoisson())], ids=repr)
+@pytest.mark.parametrize(
+    "objective", [Poisson(), CustomObjective(OwnPoisson())], ids=lambda o: o.name
+)
 def test_a_logarithmic_link_needs_the_hessian(objective, make_data, make_config):
     """A residual of 1000 is a step by e**1000, or one that is cut off and turns back for ever."""
     with pytest.raises(ParameterError, match="order must be 2 for objective"):

@@ -86,7 +86,7 @@ class Pinball:
 @pytest.mark.parametrize("scale", [0.01, 1.0, 1000.0])
 @pytest.mark.parametrize("second_look", [0, 2])
 @pytest.mark.parametrize(
-    "objective", [Absolute(), Quantile(0.3), CustomObjective(Pinball())], ids=repr
+    "objective", [Absolute(), Quantile(0.3), CustomObjective(Pinball())], ids=lambda o: o.name
 )
 def test_constrained_quantiles_have_the_unit_of_the_target(
     objective, second_look, scale, make_config
