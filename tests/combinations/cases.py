@@ -351,7 +351,7 @@ def _id(rng: Any, n: int, case: Case) -> tuple[Any, Any]:
 def _number_category(dtype: Any) -> Any:
     def make(rng: Any, n: int, case: Case) -> tuple[Any, Any]:
         codes = rng.integers(0, 6, n)
-        values = np.array([0.1, 0.7, 1.3, 2.0, 3.3, 1e-3])[codes].astype(dtype)
+        values = np.array([0.1, 0.7, np.inf, 2.0, 3.3, 1e-3])[codes].astype(dtype)
         return _holes(values, rng, np.nan), np.sin(codes.astype(float))
 
     return make
@@ -459,14 +459,14 @@ def _as_arrow(data: Data) -> Any:
     return pa.table({name: array(v, data.kinds[name]) for name, v in data.columns.items()})
 
 
-def _as_dict(data: Data) -> Any:
-    def values_of(values: Any, kind: str) -> Any:
-        if kind == "zoned date":
-            moments = values.astype("datetime64[us]").tolist()
-            return [None if m is None else m.replace(tzinfo=UTC) for m in moments]
-        return values
+def _zoned(values: Any) -> list[Any]:
+    moments = values.astype("datetime64[us]").tolist()
+    return [None if m is None else m.replace(tzinfo=UTC) for m in moments]
 
-    return {name: values_of(v, data.kinds[name]) for name, v in data.columns.items()}
+
+def _as_dict(data: Data) -> Any:
+    zoned = {name for name, kind in data.kinds.items() if kind == "zoned date"}
+    return {name: _zoned(v) if name in zoned else v for name, v in data.columns.items()}
 
 
 def _as_numpy(data: Data) -> Any:
@@ -474,8 +474,9 @@ def _as_numpy(data: Data) -> Any:
     if all(kind in plain for kind in data.kinds.values()):
         return np.column_stack([v.astype(float) for v in data.columns.values()])
     objects = np.empty((data.n_rows, len(data.columns)), object)
-    for j, values in enumerate(data.columns.values()):
-        objects[:, j] = values.astype(object)
+    for j, (name, values) in enumerate(data.columns.items()):
+        zoned = data.kinds[name] == "zoned date"
+        objects[:, j] = _zoned(values) if zoned else values.astype(object)
     return objects
 
 
