@@ -149,7 +149,10 @@ def assert_same_trees(one: Any, other: Any, what: str) -> None:
 def splits_of(tree: Any) -> list[tuple[Any, ...]]:
     """The splits of a tree in the order in which they were made: node, test and gain."""
     inner = sorted(np.flatnonzero(~tree.is_leaf).tolist(), key=lambda node: tree.left[node])
-    return [(node, int(tree.feature[node]), float(tree.gain[node])) for node in inner]
+    return [
+        (node, int(tree.feature[node]), int(tree.threshold[node]), float(tree.gain[node]))
+        for node in inner
+    ]
 
 
 def assert_same_but_for_ties(one: Any, other: Any, X: Any, tolerance: float, what: str) -> None:
@@ -163,12 +166,12 @@ def assert_same_but_for_ties(one: Any, other: Any, X: Any, tolerance: float, wha
     for trees in zip(*models, strict=False):
         for first, second in zip(*trees, strict=True):
             for mine, theirs in zip(splits_of(first), splits_of(second), strict=False):
-                if min(mine[2], theirs[2]) < noise:
+                if min(mine[-1], theirs[-1]) < noise:
                     return
                 # hessians are rounded to 16 bits in histograms
-                close = np.isclose(mine[2], theirs[2], rtol=3e-3, atol=0.0)
-                assert close, f"{what}: gains {mine[2]!r} and {theirs[2]!r} of the same node"
-                if mine[:2] != theirs[:2]:
+                close = np.isclose(mine[-1], theirs[-1], rtol=3e-3, atol=0.0)
+                assert close, f"{what}: gains {mine[-1]!r} and {theirs[-1]!r} of the same node"
+                if mine[:-1] != theirs[:-1]:
                     return
             same_splits &= first.n_nodes == second.n_nodes
     if same_splits:
@@ -1019,8 +1022,8 @@ def order_of_columns_decides_ties_only(case: Case) -> None:
         for first, second in zip(*trees, strict=True):
             for mine, theirs in zip(splits_of(first), splits_of(second), strict=False):
                 # exact sums are the same; a tie may be won by either
-                assert mine[2] == theirs[2] or mine[0] != theirs[0], "the best gain differs"
-                if (mine[0], moved[mine[1]]) != theirs[:2]:
+                assert mine[-1] == theirs[-1] or mine[0] != theirs[0], "the best gain differs"
+                if (mine[0], moved[mine[1]], mine[2]) != theirs[:-1]:
                     return
     a, b = scores_of(one, data.table(case.container)), scores_of(two, other.table(case.container))
     assert_equal(a, b, "columns in another order")
