@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from mvsboost import callbacks as module
-from mvsboost.boosting import train
+from mvsboost.boosting import TrainConfig, train
 from mvsboost.callbacks import (
     Callback,
     Checkpoint,
@@ -26,8 +26,8 @@ from mvsboost.data import Dataset
 from mvsboost.errors import ParameterError
 from mvsboost.metrics import Metric, get_metric
 from mvsboost.model import Model
-from mvsboost.objectives import Logistic, Squared
-from mvsboost.sampling import GOSS, MVS
+from mvsboost.objectives import CustomObjective, Logistic, Squared
+from mvsboost.sampling import GOSS, MVS, NoSampling
 
 
 class Recorder(Callback):
@@ -282,7 +282,7 @@ def test_a_checkpoint_needs_a_folder_before_the_first_tree(data, make_config, tm
     recorder, lost = Recorder(), Checkpoint(tmp_path / "no" / "run.json")
     with pytest.raises(ParameterError, match=r"Checkpoint\.path must be in a folder that exists"):
         train(data, make_config(n_estimators=2), callbacks=[recorder, lost])
-    assert recorder.calls == [("begin", -1)]
+    assert recorder.calls == [("begin", -1), ("end", -1)]
 
 
 # --- resuming ------------------------------------------------------------------------------------
@@ -534,6 +534,52 @@ def test_progress_bar_of_a_continued_run(data, make_config):
     train(data, make_config(n_estimators=3), callbacks=[bar], init_model=first)
     assert "2/5" in screen.getvalue()
     assert "5/5" in screen.getvalue()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+@pytest.mark.parametrize("where", ["begin", "after_iteration", "end"])
+def test_callbacks_that_began_end_where_a_fit_fails(where, error, data, make_config, tmp_path):
+    class Failing(Callback):
+        pass
+
+    def fail(self, progress):
+        raise error("on purpose")
+
+    setattr(Failing, where, fail)
+    before, after, path = Recorder(), Recorder(), tmp_path / "m.json"
+    callbacks = [before, Checkpoint(path, every=2), Failing(), after]
+    with pytest.raises(error, match="on purpose"):
+        train(data, make_config(n_estimators=3), callbacks=callbacks)
+    assert [name for name, _ in before.calls].count("end") == 1
+    assert before.calls[-1][0] == "end"
+    assert [name for name, _ in after.calls].count("end") == (where != "begin")
+    assert path.exists() == (where == "end")  # the first iteration is no whole checkpoint
+
+
+def test_an_objective_that_fails_ends_callbacks_and_leaves_the_checkpoint(data, tmp_path):
+    class Weary(Logistic):
+        left = 5
+
+        def gradients(self, target, scores):
+            self.left -= 1
+            if self.left == 0:
+                raise ArithmeticError("weary")
+            return super().gradients(target, scores)
+
+    path, recorder = tmp_path / "m.json", Recorder()
+    config = TrainConfig(CustomObjective(Weary()), NoSampling())
+    with pytest.raises(ArithmeticError, match="weary"):
+        train(data, config, callbacks=[Checkpoint(path, every=2), recorder])
+    assert recorder.calls[-1] == ("end", 3)
+    assert Model.load(path).n_iterations == 4
+
+
+def test_a_bar_is_closed_where_a_fit_fails(data, make_config):
+    pytest.importorskip("tqdm")
+    bar = ProgressBar(file=io.StringIO())
+    with pytest.raises(KeyboardInterrupt):
+        train(data, make_config(n_estimators=2), callbacks=[bar, Crash(0)])
+    assert bar._bar is None
 
 
 def test_callbacks_end_also_where_training_never_began(make_data, make_config, tmp_path):

@@ -7,7 +7,8 @@ callbacks. It knows no device, no cluster, no clock and no screen.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, overload
@@ -37,11 +38,11 @@ from mvsboost.sampling import (
 )
 from mvsboost.trees import FeatureTable, GrownTree, Tree, TreeParams, grow_tree
 from mvsboost.trees.leaves import (
-    newton_values,
     residual_quantiles,
     sums_of_all_rows,
+    sums_of_sample,
     with_newton_values,
-    with_values,
+    with_quantiles,
 )
 
 __all__ = ["TrainConfig", "TrainResult", "train"]
@@ -50,8 +51,9 @@ MAX_SAMPLE_STEP = 4.0
 """Largest leaf value, before shrinkage and on the scale of a logit, that a sample is trusted
 with: a handful of heavily weighted rows can look arbitrarily certain."""
 
-_NEGLIGIBLE = 1e-7
-"""What a step of the baseline may measure against it, or against 1, where that is at its best."""
+_QUANTILE_STEPS = 3
+"""Times that a quantile is looked for among residuals of the last one found: these are rounded
+to 24 bits, so that two leave an error of 2**-48 of the target, and three none."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,9 @@ class TrainConfig:
         # none is left where a fit is resumed that was done
         if not isinstance(self.n_estimators, int | np.integer) or self.n_estimators < 0:
             raise ParameterError("n_estimators", self.n_estimators, "an integer >= 0")
+        if self.order == 1 and self.objective.link.name == "log":
+            allowed = f"2 for objective {self.objective.name!r}: its steps need the hessian"
+            raise ParameterError("order", self.order, allowed)
         for metric in self.metrics:
             if not isinstance(metric, Metric):
                 allowed = "a list of Metric, such as get_metric makes of a name"
@@ -179,17 +184,18 @@ def train(
         no tree is added.
     """
     run = _Run.start(dataset, config, eval_sets, callbacks, init_model, backend, metadata, resume)
-    for iteration in run.iterations:
-        try:
-            gradients = run.compute_gradients()
-            sample = run.draw(iteration, gradients)
-        except ConvergenceStop as optimum:
-            run.stop_reason = str(optimum)
-            break
-        trees = [run.grow(iteration, k, sample, gradients) for k in range(run.backend.n_outputs)]
-        run.update(trees, sample)
-        if run.notify(iteration):
-            break
+    with run.watched():
+        for iteration in run.iterations:
+            try:
+                gradients = run.compute_gradients()
+                sample = run.draw(iteration, gradients)
+            except ConvergenceStop as optimum:
+                run.stop_reason = str(optimum)
+                break
+            trees = [run.grow(iteration, k, sample, gradients) for k in range(run.n_outputs)]
+            run.update(trees, sample)
+            if run.notify(iteration):
+                break
     return run.finish()
 
 
@@ -206,6 +212,7 @@ class _Run:
     callbacks: list[Callback]
     iterations: range
     resumed: bool
+    best_before: int | None
     samples: list[Sample] = field(default_factory=list)
     moments: GradientMoments | None = None
     stop_reason: str = "all iterations done"
@@ -225,6 +232,8 @@ class _Run:
         _check_arguments(dataset, config, eval_sets, init_model)
         eval_sets, callbacks = dict(eval_sets or {}), check_callbacks(callbacks)
         config.validate()
+        if dataset.weight_unit != 1.0:
+            config = replace(config, tree=config.tree.in_units(dataset.weight_unit))
         if eval_sets and not config.metrics:
             config = replace(config, metrics=[default_metric(config.objective)])
         config.objective.check_target(dataset.rows.target)
@@ -252,7 +261,7 @@ class _Run:
         for rows in (backend, *(other for other, _ in evaluation.values())):
             model.put_scores(rows)
         first = model.n_iterations
-        run = cls(
+        return cls(
             dataset=dataset,
             config=config,
             backend=backend,
@@ -262,12 +271,44 @@ class _Run:
             callbacks=callbacks,
             iterations=range(first, first + config.n_estimators),
             resumed=resume,
+            best_before=None if init_model is None else init_model.best_iteration,
         )
-        if run._stop_for(callback.begin(run.progress(first - 1)) for callback in callbacks):
-            run.iterations = range(first, first)
-            if init_model is not None and model.best_iteration is None:
-                model.best_iteration = init_model.best_iteration
-        return run
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Callbacks begin before the first iteration and end after the last, or where one fails."""
+        begun: list[Callback] = []
+        try:
+            self._begin(begun)
+            yield
+            while begun:
+                begun.pop(0).end(self.progress(self._last))
+        except BaseException:
+            failed = replace(self.progress(self._last), failed=True)
+            for callback in begun:
+                with suppress(Exception):  # what went wrong first is what is raised
+                    callback.end(failed)
+            raise
+
+    def _begin(self, begun: list[Callback]) -> None:
+        """Let callbacks begin, noting which have; if one has a reason, nothing is to be done."""
+        reasons, progress = [], self.progress(self._last)
+        for callback in self.callbacks:
+            reasons.append(callback.begin(progress))
+            begun.append(callback)
+        if self._stop_for(reasons):
+            self.iterations = range(self.iterations.start, self.iterations.start)
+            if self.model.best_iteration is None:
+                self.model.best_iteration = self.best_before
+
+    @property
+    def n_outputs(self) -> int:
+        return self.backend.n_outputs
+
+    @property
+    def _last(self) -> int:
+        """Number of the last iteration that was done."""
+        return self.iterations.start + len(self.samples) - 1
 
     @cached_property
     def _trusting_params(self) -> TreeParams:
@@ -295,7 +336,7 @@ class _Run:
 
     def compute_gradients(self) -> GradientRange:
         gradients: GradientRange = self.backend.compute_gradients(self.config.order)
-        _check_gradients(gradients, self.config.objective, self.dataset.rows)
+        _check_gradients(gradients, self.config.objective, self.dataset)
         if self.table.has_categories:  # which are split by how far gradients stray
             self.moments = gradient_moments(self.backend, gradients)
         return gradients
@@ -306,7 +347,7 @@ class _Run:
             iteration=iteration,
             n_rows=self.backend.n_rows,
             gradients=gradients,
-            leaves=_Leaves(self.model.last_trees()),
+            leaves=_Leaves(self.model.last_trees(), self.config.objective),
             previous=self.samples[-1] if self.samples else None,
             moments=self.moments,
         )
@@ -339,19 +380,15 @@ class _Run:
         self, grown: GrownTree, output: int, sample: Sample, gradients: GradientRange
     ) -> Tree:
         config, objective, l2 = self.config, self.config.objective, self.config.tree.l2
-        rate, from_sample = config.learning_rate, config.leaf_values == "sample"
+        rate, step = config.learning_rate, objective.max_step
         if objective.leaf_quantile is not None:
             values = residual_quantiles(self.backend, grown.structure, objective.leaf_quantile)
-            return with_values(grown, values, rate)
-        step = objective.max_step
-        if from_sample and not self._is_everything(sample):
-            step = min(step, MAX_SAMPLE_STEP) if math.isfinite(step) else math.inf
-            if grown.saw_all_rows:
-                return with_values(grown, newton_values(*grown.sample_sums(), l2), rate, step)
-        if from_sample or grown.saw_all_rows:
-            sums = grown.decisive
-        else:
+            return with_quantiles(grown, values, self.table.monotone, rate)
+        if config.leaf_values == "all" or self._is_everything(sample):
             sums = sums_of_all_rows(self.backend, grown.structure, output, gradients)
+        else:
+            step = min(step, MAX_SAMPLE_STEP) if math.isfinite(step) else math.inf
+            sums = sums_of_sample(self.backend, grown, output, sample.summary)
         return with_newton_values(grown, sums, l2, rate, step)
 
     def update(self, trees: list[Tree], sample: Sample) -> None:
@@ -383,12 +420,18 @@ class _Run:
             return False
         # all rows and columns that find no split will find none again; other ones may, and so may
         # these while single leaves still move the scores
+        every = self._is_everything(self.samples[-1]) and self.config.colsample >= 1.0
         moved = max(float(np.abs(tree.value).max()) for tree in trees)
-        still = moved <= _NEGLIGIBLE * max(1.0, float(np.abs(self.model.baseline).max()))
-        if self._is_everything(self.samples[-1]) and still and self.config.colsample >= 1.0:
+        if every and moved <= self._rounding():
             self.stop_reason = "no split improves the loss"
             return True
         return False
+
+    def _rounding(self) -> float:
+        """What a single leaf may move the scores without meaning anything by it."""
+        drawn, newton = self.samples[-1].summary, self.config.objective.leaf_quantile is None
+        step = drawn.max_gradient / drawn.max_hessian if newton and drawn.max_hessian else 0.0
+        return max(1e-7 * step, 1e-12 * float(np.abs(self.model.baseline).max()))
 
     def _stop_for(self, answers: Iterable[str | None]) -> bool:
         """Note the first reason to stop, if there is any; every answer is heard."""
@@ -410,9 +453,6 @@ class _Run:
         )
 
     def finish(self) -> TrainResult:
-        last = self.iterations.start + len(self.samples) - 1
-        for callback in self.callbacks:
-            callback.end(self.progress(last))
         history = [sample.as_record() for sample in self.samples]
         return TrainResult(self.model, history, self.stop_reason, dict(self.backend.seconds))
 
@@ -422,14 +462,21 @@ class _Run:
 
 def _baseline(backend: Backend, objective: Objective) -> NDArray[np.float64]:
     max_weight, max_target = backend.target_range()
-    largest = max_weight, max(max_weight, max_target)
+    # of several outputs a target is 0 or 1
+    largest = max_weight, max_target if backend.n_outputs == 1 else max_weight
     scales = np.array([sum_scale(value, backend.n_rows) for value in largest])
     weight, target = (backend.target_sums(scales) / scales).T
     means = target / weight
 
     def quantile(alpha: float) -> float:
-        backend.set_baseline(np.zeros(backend.n_outputs))
-        return float(residual_quantiles(backend, Tree.single_leaf(), alpha)[0])
+        found = 0.0
+        for _ in range(_QUANTILE_STEPS):
+            backend.set_baseline(np.full(backend.n_outputs, found))
+            step = float(residual_quantiles(backend, Tree.single_leaf(), alpha)[0])
+            found += step
+            if step == 0.0:
+                break
+        return found
 
     return np.asarray(objective.baseline(means, quantile), np.float64)
 
@@ -462,6 +509,11 @@ def _check_start(model: Model, dataset: Dataset, objective: Objective) -> None:
         )
     same_kind(model.objective, objective, "init_model")
     _check_mapper(dataset, model.mapper, "a data set to continue init_model on")
+    if not dataset.for_training and model.mapper.statistics_sources:
+        raise DataError(
+            "rows to continue init_model on would see their own targets in columns of many "
+            "categories: make the data set with for_training=True"
+        )
 
 
 def _feature_table(dataset: Dataset, monotone: Mapping[int, int]) -> FeatureTable:
@@ -478,9 +530,11 @@ def _feature_table(dataset: Dataset, monotone: Mapping[int, int]) -> FeatureTabl
     return FeatureTable(mapper.n_bins, mapper.is_categorical, signs)
 
 
-def _check_gradients(gradients: GradientRange, objective: Objective, rows: BinnedRows) -> None:
+def _check_gradients(gradients: GradientRange, objective: Objective, dataset: Dataset) -> None:
     if gradients.bad_row >= 0:
-        weight = "" if rows.weight is None else f" of weight {rows.weight[gradients.bad_row]:g}"
+        weight, weights = "", dataset.rows.weight
+        if weights is not None:
+            weight = f" of weight {weights[gradients.bad_row] * dataset.weight_unit:g}"
         raise ObjectiveError(
             f"objective {objective.name!r} gave a gradient or hessian that is not finite, "
             f"first in row {gradients.bad_row}{weight}; scale the "
@@ -496,8 +550,9 @@ def _check_gradients(gradients: GradientRange, objective: Objective, rows: Binne
 class _Leaves(Sequence[LeafSummary]):
     """Leaves of some trees, summarised when they are asked for: few samplers do."""
 
-    def __init__(self, trees: list[Tree]) -> None:
+    def __init__(self, trees: list[Tree], objective: Objective) -> None:
         self._trees = trees
+        self._summary = _leaf_summary if objective.leaf_quantile is None else _summary_by_gain
 
     def __len__(self) -> int:
         return len(self._trees)
@@ -510,13 +565,24 @@ class _Leaves(Sequence[LeafSummary]):
 
     def __getitem__(self, which: int | slice) -> LeafSummary | list[LeafSummary]:
         if isinstance(which, slice):
-            return [_leaf_summary(tree) for tree in self._trees[which]]
-        return _leaf_summary(self._trees[which])
+            return [self._summary(tree) for tree in self._trees[which]]
+        return self._summary(self._trees[which])
 
 
 def _leaf_summary(tree: Tree) -> LeafSummary:
     leaf = tree.is_leaf
     return LeafSummary(tree.value[leaf] / tree.shrinkage, tree.hessian[leaf], tree.shrinkage)
+
+
+def _summary_by_gain(tree: Tree) -> LeafSummary:
+    """For leaves that are quantiles, which have the unit of the target: all of one Newton value.
+
+    The gains of a tree add up to Σ H v² over the Newton values v of its leaves.
+    """
+    hessian = tree.hessian[tree.is_leaf]
+    total, gain = float(hessian.sum()), float(tree.gain.sum())
+    size = math.sqrt(max(gain, 0.0) / total) if total > 0.0 else 0.0
+    return LeafSummary(np.full(len(hessian), size), hessian, tree.shrinkage)
 
 
 class _Columns:

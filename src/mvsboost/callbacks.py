@@ -56,6 +56,9 @@ class Progress:
         Those of them that are not the training set itself.
     resumed : bool
         Whether the run goes on from a checkpoint of its own.
+    failed : bool
+        Whether an error, or an interrupt, ended the run; the model may lack what its last
+        iteration was to add.
     """
 
     iteration: int
@@ -66,6 +69,7 @@ class Progress:
     eval_sets: tuple[str, ...] = ()
     held_out: tuple[str, ...] = ()
     resumed: bool = False
+    failed: bool = False
 
     def latest(self) -> dict[str, float]:
         """The last value of every metric of this run, by "set metric"."""
@@ -81,8 +85,9 @@ class Callback:
     """Base of all callbacks; override what you need.
 
     ``begin(progress)`` is called before the first iteration, ``after_iteration(progress)`` after
-    each, and ``end(progress)`` after the last. A text that one of the first two returns is a
-    reason to stop: the iteration is finished, and ``stop_reason_`` tells it.
+    each, and ``end(progress)`` after the last, also where an error ended the run. A text that one
+    of the first two returns is a reason to stop: the iteration is finished, and ``stop_reason_``
+    tells it.
     """
 
     def begin(self, progress: Progress) -> str | None:
@@ -94,7 +99,7 @@ class Callback:
         return None
 
     def end(self, progress: Progress) -> None:
-        """After the last iteration, whatever ended it."""
+        """After the last iteration, whatever ended it; `Progress.failed` tells of an error."""
 
 
 class EarlyStopping(Callback):
@@ -219,8 +224,9 @@ class Checkpoint(Callback):
         return None
 
     def end(self, progress: Progress) -> None:
-        """Save what there is."""
-        progress.model.save(self.path)
+        """Save what there is; after an error the last whole checkpoint stays."""
+        if not progress.failed:
+            progress.model.save(self.path)
 
 
 class LogProgress(Callback):

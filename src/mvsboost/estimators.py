@@ -88,31 +88,42 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         init_model : estimator, Model or path, optional
             Continue from it: its trees and bins stay and ``n_estimators`` more are added, also
             behind trees that early stopping found to be too many. Metrics, and what early
-            stopping compares, begin with the first of these.
+            stopping compares, begin with the first of these. On the rows it was trained on the
+            result is that of one long fit; on others a warning tells if columns of many
+            categories may show rows their own targets.
         resume : path, optional
             Checkpoint file: if it exists training goes on from it to ``n_estimators`` trees
             in all; it is kept up to date while training.
 
         Notes
         -----
-        A fit that fails leaves the estimator as it was.
+        A fit that fails leaves the estimator as it was, and one that succeeds changes it at
+        once: what another thread predicts meanwhile is all by the old model or by the new one.
         """
-        before = dict(vars(self))
-        try:
-            return self._fit(X, y, sample_weight, eval_set, init_model, resume)
-        except BaseException:
-            self.__dict__ = before
-            raise
+        before, fitting = dict(vars(self)), self._snapshot()
+        fitting.__dict__ = dict(before)
+        fitting._fit(X, y, sample_weight, eval_set, init_model, resume)
+        after = vars(fitting)
+        changed = {k: v for k, v in after.items() if k not in before or before[k] is not v}
+        kept = {k: v for k, v in vars(self).items() if k in after or k not in before}
+        self.__dict__ = {**kept, **changed}
+        return self
+
+    def _snapshot(self: E) -> E:
+        """The estimator as it is now: a fit gives it new attributes, and leaves these alone."""
+        snapshot: E = object.__new__(type(self))
+        snapshot.__dict__ = self.__dict__
+        return snapshot
 
     def _fit(
-        self: E,
+        self,
         X: Any,
         y: Any,
         sample_weight: Any,
         eval_set: Any,
         init_model: Any,
         resume: str | PathLike[str] | None,
-    ) -> E:
+    ) -> None:
         check_parameters(self.get_params(deep=False))
         sampler = make_sampler(self.sampler)
         sampler.validate()
@@ -130,9 +141,7 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         callbacks = self._callbacks(evaluated)
         seed = self._seed(start if resume is not None else None)
         weight = check_weight(sample_weight, columns.n_rows, "sample_weight")
-        dataset, evaluation = self._datasets(
-            columns, target, weight, held_out, start, seed, resumed=resume is not None
-        )
+        dataset, evaluation = self._datasets(columns, target, weight, held_out, start, seed)
         for name, data in evaluation.items():
             with _naming(name):
                 objective.check_values(data.rows.target)
@@ -158,7 +167,7 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
             metadata=about,
             resume=resume is not None,
         )
-        return self._adopt(result)
+        self._adopt(result)
 
     def set_params(self: E, **params: Any) -> E:
         """Set parameters, and with ``sampler__rate`` and the like those of the sampler.
@@ -211,8 +220,6 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         eval_items: list[tuple[Any, Any, Any]],
         start: Model | None,
         seed: int,
-        *,
-        resumed: bool,
     ) -> tuple[Dataset, dict[str, Dataset]]:
         check_lengths(columns.n_rows, y=target)
         held_out: dict[str, tuple[Any, Any, Any]] = {}
@@ -228,7 +235,7 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
             with _naming(f"eval_{i}"):
                 held_out[f"eval_{i}"] = (table, self._encode_eval(labels), rows)
         weight = self._class_weighted(target, weight)
-        dataset = self._binned(columns, target, weight, start, seed, resumed=resumed)
+        dataset = self._binned(columns, target, weight, start, seed)
         evaluation = {}
         for name, (table, labels, rows) in held_out.items():
             with _naming(name):
@@ -250,14 +257,8 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         weight: NDArray[np.float64] | None,
         start: Model | None,
         seed: int,
-        *,
-        resumed: bool,
     ) -> Dataset:
-        """Rows to train on, in bins of their own, or in those of the model to start from.
-
-        A run that goes on bins its rows as it did when it began: by the mapper of the checkpoint
-        they would see their own targets in columns of many categories.
-        """
+        """Rows to train on, in bins of their own, or in those of the model to start from."""
         bin_rows = partial(
             Dataset.from_data,
             columns,
@@ -266,11 +267,9 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
             n_classes=self._n_classes(),
             n_threads=self._threads(),
         )
-        if start is None or resumed:
-            dataset = bin_rows(max_bins=self.max_bins, seed=seed)
-            if start is None or dataset.mapper.is_same_as(start.mapper):
-                return dataset
-        return bin_rows(mapper=start.mapper, schema=start.schema)
+        if start is None:
+            return bin_rows(max_bins=self.max_bins, seed=seed)
+        return bin_rows(mapper=start.mapper, schema=start.schema, for_training=True)
 
     def _config(
         self,
@@ -338,7 +337,7 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
             callbacks.append(LogProgress(int(self.verbose)))
         return callbacks
 
-    def _adopt(self: E, result: TrainResult) -> E:
+    def _adopt(self, result: TrainResult) -> None:
         self.model_ = result.model
         self.sampling_history_ = result.sampling_history
         self.stop_reason_ = result.stop_reason
@@ -346,7 +345,6 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         for name in ("data", "seed"):  # for checkpoints only
             self.model_.metadata.pop(name, None)
         self._expose()
-        return self
 
     def _about(self) -> dict[str, Any]:
         """What a file keeps of the estimator besides the model itself."""
@@ -365,6 +363,8 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         self.evals_result_ = model.history
 
     # --- predicting -----------------------------------------------------------------------------
+
+    # the next three are called on a snapshot: a fit in another thread must not come between lines
 
     def _bin(self, X: Any) -> NDArray[np.uint8]:
         check_is_fitted(self, "model_")
@@ -392,16 +392,18 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         n_iterations : int, optional
             Use the trees of the first iterations only; by default ``n_iter_``.
         """
-        return self._predictions(self._scores(X, n_iterations))
+        now = self._snapshot()
+        return now._predictions(now._scores(X, n_iterations))
 
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
         """Predictions after each iteration in turn."""
-        return self._staged(X, self._predictions)
+        now = self._snapshot()
+        return now._staged(X, now._predictions)
 
     def apply(self, X: Any) -> NDArray[np.int32]:
         """Leaf of each row in each tree, (n_rows, n_trees)."""
-        bins = self._bin(X)
-        return self.model_.leaves(bins, self._threads())
+        now = self._snapshot()
+        return now.model_.leaves(now._bin(X), now._threads())
 
     @property
     def feature_importances_(self) -> NDArray[np.float64]:
@@ -637,19 +639,23 @@ class MVSClassifier(ClassifierMixin, _MVSEstimator):  # type: ignore[misc]
 
     def predict_proba(self, X: Any, *, n_iterations: int | None = None) -> NDArray[np.float64]:
         """Probabilities of the classes in the order of ``classes_``, (n_rows, n_classes)."""
-        return self._probabilities(self._scores(X, n_iterations))
+        now = self._snapshot()
+        return now._probabilities(now._scores(X, n_iterations))
 
     def decision_function(self, X: Any, *, n_iterations: int | None = None) -> NDArray[np.float64]:
         """Raw scores: (n_rows,) for two classes, (n_rows, n_classes) for more."""
-        return self._decisions(self._scores(X, n_iterations))
+        now = self._snapshot()
+        return now._decisions(now._scores(X, n_iterations))
 
     def staged_predict_proba(self, X: Any) -> Iterator[NDArray[Any]]:
         """Probabilities after each iteration in turn."""
-        return self._staged(X, self._probabilities)
+        now = self._snapshot()
+        return now._staged(X, now._probabilities)
 
     def staged_decision_function(self, X: Any) -> Iterator[NDArray[Any]]:
         """Raw scores after each iteration in turn."""
-        return self._staged(X, self._decisions)
+        now = self._snapshot()
+        return now._staged(X, now._decisions)
 
 
 class MVSRegressor(RegressorMixin, _MVSEstimator):  # type: ignore[misc]

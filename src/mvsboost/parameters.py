@@ -209,7 +209,8 @@ PARAMETERS: tuple[Parameter, ...] = (
         2,
         "1 or 2",
         _one_of(1, 2),
-        "2 uses hessians; 1 sets them to the row weight, which is classical gradient boosting.",
+        "2 uses hessians; 1 sets them to the row weight, which is classical gradient boosting, and "
+        "cannot be had with a logarithmic link (Poisson).",
     ),
     Parameter(
         "objective",

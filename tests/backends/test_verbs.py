@@ -250,7 +250,9 @@ VERBS: dict[str, Callable[[Backend, Any, Any], Any]] = {
     "partition of the sample": lambda b, t, o: partitioned(b, RowSet.SAMPLE),
     "partition of all rows": lambda b, t, o: partitioned(b, RowSet.ALL),
     "leaf_sums": lambda b, t, o: [
-        b.leaf_sums(t, k, np.array([2.0**30, 2.0**31])) for k in range(b.n_outputs)
+        mvs_draw(b).leaf_sums(rows, t, k, np.array([2.0**30, 2.0**31, 1.0]))
+        for k in range(b.n_outputs)
+        for rows in RowSet
     ],
     "residual_counts": lambda b, t, o: residual_digits(b, t),
     "apply_tree": lambda b, t, o: (b.apply_tree(t, b.n_outputs - 1), b.scores()),

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from scipy import sparse
 
 from mvsboost.data import BinMapper, Columns, NumericColumn, Schema, find_edges, ingest
 from mvsboost.errors import DataError, ParameterError
 
 finite = st.floats(allow_nan=False, allow_infinity=False, allow_subnormal=True)
-columns = hnp.arrays(
-    np.float64, st.integers(1, 60), elements=st.one_of(finite, st.just(np.nan), st.just(0.0))
-)
+special = st.sampled_from([np.nan, 0.0, np.inf, -np.inf])
+columns = hnp.arrays(np.float64, st.integers(1, 60), elements=st.one_of(finite, special))
 
 
 def fit(X: Any, **settings: Any) -> tuple[BinMapper, Columns]:
@@ -50,8 +50,9 @@ def test_bins_keep_the_order_and_the_limits(values: np.ndarray, max_bins: int) -
 @settings(max_examples=100, deadline=None)
 def test_few_distinct_values_have_bins_of_their_own(values: np.ndarray) -> None:
     mapper, read = fit(values[:, None])
-    present = ~np.isnan(values)
-    distinct, rank = np.unique(values[present], return_inverse=True)
+    present, largest = ~np.isnan(values), np.finfo(np.float64).max
+    # infinity and the largest number are one value to bins
+    distinct, rank = np.unique(values[present].clip(-largest, largest), return_inverse=True)
     assert mapper.n_bins[0] == max(len(distinct), 1)
     np.testing.assert_array_equal(mapper.transform(read)[present, 0], rank)
 
@@ -155,6 +156,31 @@ def test_values_outside_the_training_range_take_the_outer_bins() -> None:
     assert bins[:, 0].tolist() == [0, 254, 255]
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_infinities_take_the_outer_bins(dtype: type) -> None:
+    values = np.array([1.0, np.inf, 2.0, np.nan, -np.inf], dtype)
+    for X in (values[:, None], {"x": values}, sparse.csr_matrix(values[:, None])):
+        mapper, read = fit(X)
+        assert np.isfinite(mapper.features[0].edges).all()
+        assert mapper.transform(read)[:, 0].tolist() == [1, 3, 2, 4, 0]
+    mapper, _ = fit(np.arange(255.0)[:, None])
+    assert mapper.transform(one(values))[:, 0].tolist() == [1, 254, 2, 255, 0]
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+def test_a_column_of_one_infinity_has_one_bin(value: float) -> None:
+    mapper, read = fit(np.array([[value], [value], [np.nan]]))
+    assert mapper.transform(read)[:, 0].tolist() == [0, 0, 1]
+
+
+@pytest.mark.parametrize("bad", [np.inf, -np.inf])
+def test_infinity_keeps_a_bin_among_many_values(bad: float) -> None:
+    values = np.concatenate([np.random.default_rng(7).normal(size=2_000), np.full(200, bad)])
+    mapper, read = fit(values[:, None], max_bins=12)
+    bins = mapper.transform(read)[:, 0]
+    assert set(bins[values == bad]).isdisjoint(bins[values != bad])
+
+
 def test_a_bounded_sample_is_deterministic_and_close() -> None:
     X = np.random.default_rng(2).standard_normal((20_000, 1))
     first, read = fit(X, max_bins=16, sample_rows=4_000, seed=3)
@@ -242,6 +268,24 @@ def test_prediction_looks_up_the_binned_statistic() -> None:
         position = [columns.columns[1].categories.index("w03") + 2, 0, 1]
         expected = np.searchsorted(feature.edges, feature.values[position], side="right")
         assert bins[:, j].tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("weight", [None, 1e-305, 1e300])
+def test_targets_near_the_limit_have_finite_means(weight: float | None) -> None:
+    columns, targets = many(1)
+    weights = None if weight is None else np.full(500, weight)
+    mapper = BinMapper.fit(
+        columns,
+        Schema.from_columns(columns),
+        targets=1.7e308 * (2.0 * targets - 1.0),
+        weight=weights,
+        max_bins=16,
+    )
+    means = mapper.features[1]
+    assert np.isfinite(means.values).all()
+    assert (np.abs(means.values) < 1.7e308).all()
+    assert mapper.n_bins[1] == 16
+    assert mapper.from_dict(json.loads(json.dumps(mapper.to_dict(), allow_nan=False)))
 
 
 def test_many_categories_need_a_target() -> None:

@@ -5,15 +5,19 @@ from __future__ import annotations
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import sparse
 
 from mvsboost.data import CategoricalColumn, Columns, ColumnTypeError, NumericColumn, ingest
+from mvsboost.data.columns import canonical
 from mvsboost.errors import DataError, ParameterError
 
 RAW = {
@@ -141,7 +145,11 @@ def test_dates_may_be_objects() -> None:
     east = timezone(timedelta(hours=1))
     table = {
         "day": [date(1970, 1, 2), None, date(1970, 1, 1)],
-        "moment": [datetime(1970, 1, 1, 1, tzinfo=east), pd.NaT, pd.Timestamp("1970-01-01 00:01")],
+        "moment": [
+            datetime(1970, 1, 1, 1, tzinfo=east),
+            pd.NaT,
+            pd.Timestamp("1970-01-01 00:01", tz="UTC"),
+        ],
         "span": [timedelta(seconds=1), None, np.timedelta64(2, "s")],
         "time": [time(0, 1, 0, 5), None, time(0)],
     }
@@ -307,12 +315,12 @@ def test_text_mixed_with_numbers() -> None:
         ingest({"a": ["x", float("nan"), 3]})
 
 
-@pytest.mark.parametrize("bad", [np.inf, -np.inf])
-@pytest.mark.parametrize("form", [np.array, sparse.csr_matrix, pd.DataFrame, pl.DataFrame])
-def test_infinity(form: type, bad: float) -> None:
-    X = form(np.array([[1.0, 2.0], [3.0, bad]]))
-    with pytest.raises(DataError, match=r"infinity.*'(f1|column_1)', row 1"):
-        ingest(X)
+@pytest.mark.parametrize("form", [np.array, sparse.csr_matrix, pd.DataFrame, pl.DataFrame, list])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_infinity_is_a_value(form: type, dtype: type) -> None:
+    X = np.array([[1.0, -np.inf], [3.0, np.inf]], dtype)
+    assert ingest(form(X)).columns[1].values.tolist() == [-np.inf, np.inf]
+    assert ingest({"x": [Decimal("inf"), 1]}).columns[0].values.tolist() == [np.inf, 1.0]
 
 
 def test_an_integer_beyond_floats() -> None:
@@ -423,3 +431,340 @@ def test_arrays_of_numbers_in_a_dict_are_numbers(array):
 def test_several_numbers_a_row_are_no_column(column):
     with pytest.raises(ColumnTypeError, match=r"Column 'pair' holds several numbers a row"):
         ingest(pl.DataFrame({"pair": column}))
+
+
+# --- categories that are numbers ----------------------------------------------------------------
+
+
+BIG = [2**60 + 1, 7, 2**60, None, 2**60 + 1, -(2**60) - 1]
+BIG_CODES = ([3, 1, 2, -1, 3, 0], (-(2**60) - 1, 7.0, 2**60, 2**60 + 1))
+FULL = [7 if value is None else value for value in BIG]
+FULL_CODES = ([3, 1, 2, 1, 3, 0], BIG_CODES[1])
+
+
+def masked(values: list[int | None]) -> np.ma.MaskedArray:
+    full = [0 if value is None else value for value in values]
+    return np.ma.array(full, mask=[value is None for value in values])
+
+
+def decimals() -> pa.Array:
+    values = [None if value is None else Decimal(value) for value in BIG]
+    return pa.array(values, pa.decimal128(38, 0))
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"x": BIG},
+        {"x": np.array(BIG, dtype=object)},
+        {"x": [None if v is None else Decimal(v) for v in BIG]},
+        {"x": [None if v is None else Fraction(v) for v in BIG]},
+        {"x": [np.nan if v is None else np.int64(v) for v in BIG]},
+        {"x": masked(BIG)},
+        {"x": pa.array(BIG)},
+        {"x": pd.Categorical(pd.array(BIG, "Int64"))},
+        np.array(BIG, dtype=object)[:, None],
+        masked(BIG)[:, None],
+        [[value] for value in BIG],
+        pd.DataFrame({"x": BIG}, dtype="Int64"),
+        pd.DataFrame({"x": BIG}, dtype="int64[pyarrow]"),
+        pd.DataFrame({"x": BIG}, dtype=object),
+        pd.DataFrame({"x": BIG}, dtype="Int64").astype("category"),
+        pl.DataFrame({"x": BIG}),
+        pl.DataFrame({"x": BIG}, schema={"x": pl.Int128}),
+        pl.DataFrame({"x": decimals()}),
+        pa.table({"x": BIG}),
+        pa.table({"x": pa.array(BIG).dictionary_encode()}),
+        pa.table({"x": decimals()}),
+    ],
+    ids=lambda table: type(table).__module__.split(".")[0],
+)
+def test_large_integers_are_categories_of_their_own(table: object) -> None:
+    for chosen in ([0], [True]):
+        (column,) = ingest(table, categorical_features=chosen).columns
+        assert (column.codes.tolist(), column.categories) == BIG_CODES
+        assert [type(c) for c in column.categories] == [int, float, int, int]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        np.array(FULL)[:, None],
+        np.asfortranarray(np.array([FULL, FULL]).T),
+        [[value, value] for value in FULL],
+        [[value, 0.5] for value in FULL],
+        [(value, None) for value in FULL],
+        pd.DataFrame({"x": FULL, "y": 0.5}),
+        pd.DataFrame({"x": pd.arrays.SparseArray(FULL)}),
+        sparse.csr_matrix(np.array(FULL)[:, None]),
+        {"x": pd.Index(FULL)},
+    ],
+    ids=lambda table: type(table).__module__.split(".")[0],
+)
+def test_large_integers_without_a_missing_value(table: object) -> None:
+    column = ingest(table, categorical_features=[0]).columns[0]
+    assert (column.codes.tolist(), column.categories) == FULL_CODES
+
+
+@pytest.mark.parametrize("values", [[2**64 - 1, 2**64 - 2, 5], [2**63, 5, -1]])
+def test_integers_of_more_bits(values: list[int]) -> None:
+    tables = [{"x": values}, [[value] for value in values]]
+    if min(values) > 0:
+        unsigned = np.array(values, np.uint64)
+        tables += [unsigned[:, None], pd.DataFrame({"x": unsigned})]
+        tables += [pl.DataFrame({"x": unsigned}), pa.table({"x": unsigned})]
+    for table in tables:
+        (column,) = ingest(table, categorical_features=[0]).columns
+        assert column.categories == tuple(sorted(values))
+        assert [column.categories[code] for code in column.codes] == values
+
+
+def test_large_integers_are_floats_where_they_are_numbers() -> None:
+    for table in ({"x": BIG}, pa.table({"x": BIG}), pl.DataFrame({"x": BIG})):
+        values = ingest(table).columns[0].values
+        assert values.dtype == np.float64
+        expected = [np.nan if value is None else float(value) for value in BIG]
+        np.testing.assert_array_equal(values, expected)
+
+
+def test_integers_are_kept_beside_only_where_floats_are_not_enough() -> None:
+    for limit in (2**53, -(2**53)):
+        assert ingest(np.array([[0], [limit]])).columns[0].exact is None
+        beyond = limit + (1 if limit > 0 else -1)
+        matrix = np.array([[0, beyond], [1, limit]])
+        first, second = ingest(matrix).columns
+        assert first.exact is None
+        assert np.shares_memory(second.exact, matrix)
+        assert second.take(np.array([0])).exact.tolist() == [beyond]
+
+
+def test_rows_of_several_types_keep_them() -> None:
+    spans = [[np.timedelta64(1, "s"), 5], [np.timedelta64(2, "s"), 6]]
+    span, number = ingest(spans).columns
+    assert (span.kind, number.kind, number.values.tolist()) == ("duration", "number", [5.0, 6.0])
+    days = [np.array(["1970-01-02", "1970-01-03"], "M8[ns]")]
+    assert [c.values.tolist() for c in ingest(days).columns] == [[86_400e6], [172_800e6]]
+    mixed = [[np.datetime64("1970-01-02", "ns"), np.timedelta64(5, "s")]]
+    assert [c.kind for c in ingest(mixed).columns] == ["time", "duration"]
+
+
+TENTHS = [0.1, 2.5, 1 / 3, 0.7, None]
+
+
+def as_dtype(dtype: type) -> np.ndarray:
+    return np.array(TENTHS, float).astype(dtype)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        as_dtype(np.float32)[:, None],
+        as_dtype(np.float32).astype(float)[:, None],
+        as_dtype(np.float32).astype(object)[:, None],
+        {"x": as_dtype(np.float32)},
+        {"x": as_dtype(np.float32).tolist()},
+        {"x": list(as_dtype(np.float32))},
+        pd.DataFrame({"x": as_dtype(np.float32)}),
+        pd.DataFrame({"x": TENTHS}, dtype="Float32"),
+        pd.DataFrame({"x": as_dtype(np.float32)}).astype("category"),
+        pl.DataFrame({"x": TENTHS}, schema={"x": pl.Float32}),
+        pa.table({"x": pa.array(TENTHS, pa.float32())}),
+        pa.table({"x": pa.array(TENTHS, pa.float32()).dictionary_encode()}),
+        sparse.csr_matrix(as_dtype(np.float32)[:, None]),
+    ],
+    ids=lambda table: type(table).__module__.split(".")[0],
+)
+def test_a_category_has_no_width(table: object) -> None:
+    (column,) = ingest(table, categorical_features=[0]).columns
+    assert column.codes.tolist() == [0, 3, 1, 2, -1]
+    assert column.categories == (0.1, 0.33333334, 0.7, 2.5)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        as_dtype(np.float16),
+        pd.Series(as_dtype(np.float16)),
+        pl.Series(as_dtype(np.float16)),
+        pa.array(as_dtype(np.float16)),
+    ],
+    ids=lambda column: type(column).__module__.split(".")[0],
+)
+def test_half_precision_has_decimals_of_its_own(column: object) -> None:
+    (read,) = ingest({"x": column}, categorical_features=[0]).columns
+    assert read.categories == (0.1, 0.3333, 0.7, 2.5)
+
+
+def test_the_same_number_at_two_widths_is_one_category() -> None:
+    values = [0.1, float(np.float32(0.1)), 0.3, 16777217.0, 0.0, -0.0]
+    (column,) = ingest({"x": values}, categorical_features=[0]).columns
+    assert column.codes.tolist() == [1, 1, 2, 3, 0, 0]
+    assert column.categories == (0.0, 0.1, 0.3, 16777217.0)
+    assert not np.signbit(column.categories[0])
+    beside = ingest({"x": [*values, 2**60]}, categorical_features=[0]).columns[0]
+    assert beside.categories == (*column.categories, 2**60)
+
+
+@given(st.floats(width=32, allow_nan=False))
+def test_the_decimal_of_a_float32_is_the_float32(value: float) -> None:
+    (category,) = canonical([value])
+    assert np.float32(category) == np.float32(value)
+    whole = value == np.round(value)  # an integer is what it is
+    decimal = value if whole else float(str(np.float32(value)))
+    assert canonical([decimal]) == canonical([category]) == [category]
+
+
+def test_decimals_have_one_float_from_every_source() -> None:
+    numbers = [Decimal(value).scaleb(-2) for value in (123456789012345, 110, -29, 570)]
+    expected = [float(value) for value in numbers]
+    for kind in (pa.decimal128(38, 2), pa.decimal128(38, 18)):
+        array = pa.array([*numbers, None], kind)
+        arrow = pd.Series(array, dtype=pd.ArrowDtype(kind))
+        for column in (array, pl.from_arrow(array), arrow):
+            values = ingest({"x": column}).columns[0].values
+            np.testing.assert_array_equal(values, [*expected, np.nan])
+
+
+def test_infinity_may_be_a_category() -> None:
+    values = [np.inf, -np.inf, 0.5, np.inf]
+    for table in ({"x": values}, pd.DataFrame({"x": values}).astype("category")):
+        (column,) = ingest(table, categorical_features=[0]).columns
+        assert (column.codes.tolist(), column.categories) == ([2, 0, 1, 2], (-np.inf, 0.5, np.inf))
+
+
+def test_categories_of_dates_go_by_their_text_from_arrow_too() -> None:
+    days = [date(2024, 2, 1), None, date(2024, 1, 1)]
+    arrow = pa.array(days).dictionary_encode()
+    for array in (arrow, pd.Categorical(days)):
+        (column,) = ingest({"day": array}).columns
+        assert column.categories == ("2024-01-01", "2024-02-01")
+        assert column.codes.tolist() == [1, -1, 0]
+
+
+# --- what numbers stand for ---------------------------------------------------------------------
+
+
+MOMENT = datetime(2024, 2, 1, 12, 30, 0, 5)
+OSLO = MOMENT.replace(tzinfo=timezone(timedelta(hours=1)))
+SPAN, TIME, DAY = timedelta(milliseconds=-3), time(12, 30, 0, 5), date(2024, 2, 1)
+
+
+def zoned(unit: str) -> pd.Series:
+    return pd.Series(pd.to_datetime([OSLO, None]).astype(f"datetime64[{unit}, Europe/Oslo]"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "columns"),
+    [
+        ("number", 1.0, [[1, None], [True, None], [Decimal(1), None], pa.array([1.0, None])]),
+        ("number", 1.0, [pd.array([True, None], "boolean"), pd.array([1, None], "Int8")]),
+        (
+            "time",
+            1706790600000005.0,
+            [
+                [MOMENT, None],
+                [pd.Timestamp(MOMENT), pd.NaT],
+                [np.datetime64(MOMENT), np.datetime64("NaT")],
+                np.array([MOMENT, None], object),
+                np.array([MOMENT, None], "M8[us]"),
+                np.array([MOMENT, None], "M8[ns]"),
+                np.ma.array(np.array([MOMENT, MOMENT], "M8[us]"), mask=[False, True]),
+                pd.Series([MOMENT, None]).astype("M8[ns]"),
+                pd.Series([MOMENT, None]).astype("M8[us]"),
+                pd.Series([MOMENT, None], dtype=pd.ArrowDtype(pa.timestamp("us"))),
+                pl.Series([MOMENT, None], dtype=pl.Datetime("us")),
+                pl.Series([MOMENT, None], dtype=pl.Datetime("ns")),
+                pa.array([MOMENT, None], pa.timestamp("us")),
+                pa.array([MOMENT, None], pa.timestamp("ns")),
+            ],
+        ),
+        (
+            "time",
+            1706745600000000.0,
+            [
+                [DAY, None],
+                [datetime(2024, 2, 1), None],
+                *(np.array([DAY, None], f"M8[{unit}]") for unit in ("D", "s", "ms", "us", "ns")),
+                pl.Series([DAY, None]),
+                pl.Series([DAY, None]).cast(pl.Datetime("ms")),
+                pa.array([DAY, None]),
+                pa.array([DAY, None], pa.date64()),
+                pa.array([datetime(2024, 2, 1), None], pa.timestamp("s")),
+                pd.Series([DAY, None], dtype=pd.ArrowDtype(pa.date32())),
+                pd.Series([DAY, None]),
+            ],
+        ),
+        (
+            "zoned time",
+            1706787000000005.0,
+            [
+                [OSLO, None],
+                [pd.Timestamp(OSLO).tz_convert("Asia/Tokyo"), pd.NaT, OSLO],
+                zoned("us"),
+                zoned("ns"),
+                zoned("us").astype(object),
+                zoned("us").astype(pd.ArrowDtype(pa.timestamp("us", "UTC"))),
+                pl.Series([OSLO, None], dtype=pl.Datetime("us", "UTC")),
+                pl.from_pandas(zoned("ns")),
+                pa.array([OSLO, None], pa.timestamp("us", "Europe/Oslo")),
+                pa.array([OSLO, None], pa.timestamp("ns", "+03:00")),
+            ],
+        ),
+        (
+            "duration",
+            -3000.0,
+            [
+                [SPAN, None],
+                [np.timedelta64(-3, "ms"), None],
+                *(np.array([SPAN, None], f"m8[{unit}]") for unit in ("ms", "us", "ns")),
+                pd.Series([SPAN, None]),
+                pd.Series([SPAN, None]).astype("m8[ms]"),
+                *(pl.Series([SPAN, None], dtype=pl.Duration(u)) for u in ("ms", "us", "ns")),
+                *(pa.array([SPAN, None], pa.duration(unit)) for unit in ("ms", "us", "ns")),
+                pd.Series([SPAN, None], dtype=pd.ArrowDtype(pa.duration("ns"))),
+            ],
+        ),
+        (
+            "time of day",
+            45000000005.0,
+            [
+                [TIME, None],
+                pd.Series([TIME, None]),
+                pd.Series([TIME, None], dtype=pd.ArrowDtype(pa.time64("ns"))),
+                pl.Series([TIME, None]),
+                pa.array([TIME, None]),
+                pa.array([TIME, None], pa.time64("ns")),
+            ],
+        ),
+    ],
+    ids=["numbers", "more numbers", "times", "dates", "instants", "durations", "times of day"],
+)
+def test_every_source_gives_the_same_kind(kind: str, value: float, columns: list[object]) -> None:
+    for column in columns:
+        (read,) = ingest({"x": column}).columns
+        assert read.kind == kind, column
+        assert read.values[0] == value, column
+        assert np.isnan(read.values[1]), column
+        assert read.take(np.array([0])).kind == kind
+        (chosen,) = ingest({"x": column}, categorical_features=[0]).columns
+        assert (chosen.kind, chosen.categories) == (kind, (value,))
+        assert chosen.take(np.array([0])).kind == kind
+
+
+def test_parts_of_a_microsecond_are_dropped_alike() -> None:
+    spans = np.array([-1, 1500, -1500], "m8[ns]")
+    for column in (spans, pd.Series(spans), pl.Series(spans), pa.array(spans), list(spans)):
+        assert ingest({"x": column}).columns[0].values.tolist() == [-1.0, 1.0, -2.0]
+
+
+@pytest.mark.parametrize("bare", [MOMENT, DAY, pd.Timestamp(MOMENT), np.datetime64(MOMENT)])
+def test_times_with_and_without_a_zone_are_not_mixed(bare: object) -> None:
+    message = r"'when' mixes times with and without a time zone: row 1 holds .*\+01:00, row 2 holds"
+    for table in ({"when": [None, OSLO, bare]}, pd.DataFrame({"when": [None, OSLO, bare]})):
+        with pytest.raises(ColumnTypeError, match=message):
+            ingest(table)
+
+
+def test_times_of_day_have_no_zone() -> None:
+    with pytest.raises(ColumnTypeError, match=r"'at' holds times of day with a time zone.*row 1"):
+        ingest({"at": [TIME, OSLO.timetz()]})

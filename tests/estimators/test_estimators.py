@@ -12,9 +12,11 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from mvsboost import GOSS, MVS, SGB, Metric, Model, MVSClassifier, MVSRegressor
+from mvsboost.boosting import TrainConfig, train
 from mvsboost.callbacks import Callback, Checkpoint, TimeLimit
+from mvsboost.data import Dataset
 from mvsboost.errors import DataError, ModelFormatError, ParameterError, SchemaError
-from mvsboost.objectives import Quantile
+from mvsboost.objectives import Logistic, Quantile
 from mvsboost.parameters import plain_parameters
 
 # whole fits: without compiled kernels minutes in all, and every line is reached with them
@@ -679,3 +681,140 @@ def test_weights_of_classes_in_any_mapping_are_in_the_file(cancer, tmp_path):
     weights = MappingProxyType({0: 2.0, 1: 1.0})
     small(class_weight=weights).fit(X, y).save(tmp_path / "model.json")
     assert MVSClassifier.load(tmp_path / "model.json").class_weight == {0: 2.0, 1: 1.0}
+
+
+# --- one model at a time --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two_fits():
+    """A classifier, rows, and two ways to fit it that share neither classes nor trees."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    two = np.where(X[:, 0] > 0, "a", "b")
+    three = np.array(["c", "d", "e"])[np.digitize(X[:, 1], [-0.5, 0.5])]
+    clf = MVSClassifier(n_estimators=3)
+    return clf, X, lambda: clf.fit(X, two), lambda: clf.fit(X, three)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        MVSClassifier.predict,
+        MVSClassifier.predict_proba,
+        MVSClassifier.decision_function,
+        MVSClassifier.apply,
+        lambda clf, X: list(clf.staged_predict(X)),
+        lambda clf, X: list(clf.staged_predict_proba(X)),
+    ],
+)
+def test_a_refit_does_not_come_between_the_lines_of_a_prediction(ask, two_fits, monkeypatch):
+    clf, X, fit_two, fit_three = two_fits
+    fit_two()
+    expected, bin_rows = ask(clf, X), Model.bin
+
+    def refit_meanwhile(self, *arguments):
+        bins = bin_rows(self, *arguments)
+        monkeypatch.undo()
+        fit_three()
+        return bins
+
+    monkeypatch.setattr(Model, "bin", refit_meanwhile)
+    np.testing.assert_array_equal(ask(clf, X), expected)
+    assert set(clf.predict(X)) <= set(clf.classes_) == {"c", "d", "e"}
+
+
+def test_a_fit_under_way_changes_nothing_yet(two_fits):
+    clf, X, fit_two, fit_three = two_fits
+    fit_two()
+    expected, seen = clf.predict(X), []
+
+    class Asks(Callback):
+        def after_iteration(self, progress):
+            seen.append(clf.predict(X))
+
+    clf.set_params(callbacks=[Asks()])
+    fit_three()
+    assert len(seen) == 3
+    assert all((labels == expected).all() for labels in seen)
+    assert set(clf.predict(X)) <= {"c", "d", "e"}
+
+
+def test_a_fit_forgets_names_of_columns_that_have_none_now():
+    pd = pytest.importorskip("pandas")
+    X, y = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 2
+    clf = MVSClassifier(n_estimators=1).fit(pd.DataFrame(X, columns=["a", "b"]), y)
+    assert clf.feature_names_in_.tolist() == ["a", "b"]
+    assert not hasattr(clf.fit(X, y), "feature_names_in_")
+
+
+# --- continuing on columns of many categories -----------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Ids without a meaning, more than bins, beside one column that has one."""
+    rng = np.random.default_rng(0)
+    x, ids = rng.normal(size=1200), [f"id {i}" for i in rng.integers(0, 500, 1200)]
+    y = (x + rng.normal(size=1200) > 0).astype(int)
+    return {"id": np.array(ids, object), "x": x}, y
+
+
+class TestContinuedStatistics:
+    @staticmethod
+    def rows(table, which):
+        X, y = table
+        return {name: column[which] for name, column in X.items()}, y[which]
+
+    def test_the_same_rows_get_the_same_bins_again(self, table, tmp_path):
+        X, y = table
+        whole = small(n_estimators=10).fit(X, y)
+        half = small(n_estimators=5).fit(X, y)
+        half.save(tmp_path / "half.json")
+        for start in (half, half.model_, tmp_path / "half.json"):
+            seen = small(n_estimators=5).fit(X, y, init_model=start)
+            assert (seen.predict_proba(X) == whole.predict_proba(X)).all()
+
+    def test_rows_set_aside_are_set_aside_again(self, table):
+        X, y = table
+        settings = {"validation_fraction": 0.25, "n_estimators": 4}
+        half = small(**settings).fit(X, y)
+        seen = small(**settings).fit(X, y, init_model=half)
+        whole = small(**{**settings, "n_estimators": 8}).fit(X, y)
+        assert (seen.predict_proba(X) == whole.predict_proba(X)).all()
+
+    def test_the_same_rows_with_other_weights_see_no_targets_of_their_own(self, table):
+        X, y = table
+        half = small(n_estimators=5).fit(X, y)
+        weight = np.where(y == 1, 2.0, 1.0)
+        seen = small(n_estimators=20).fit(X, y, weight, init_model=half)
+        assert seen.importances("gain")[0] < 0.5 * seen.importances("gain")[1]
+
+    def test_a_seed_that_nobody_named_is_known_again(self, table):
+        X, y = table
+        half = small(random_state=None).fit(X, y)
+        seen = small(random_state=None).fit(X, y, init_model=half)
+        assert seen.model_.n_iterations == 10
+
+    @pytest.mark.parametrize("which", [slice(0, 1100), np.s_[::-1]], ids=["some", "turned"])
+    def test_rows_that_may_be_the_same_are_warned_about(self, which, table):
+        half = small().fit(*table)
+        X, y = self.rows(table, which)
+        with pytest.warns(UserWarning, match=r"columns \['id'\] have more categories than bins"):
+            small().fit(X, y, init_model=half)
+
+    def test_rows_of_new_categories_are_not(self, table):
+        half = small().fit(*table)
+        X, y = table
+        X = {**X, "id": np.array([f"new {i}" for i in range(len(y))], object)}
+        assert small().fit(X, y, init_model=half).model_.n_iterations == 10
+
+    def test_a_data_set_in_which_rows_see_themselves_is_no_place_to_continue(self, table):
+        X, y = table
+        model = small().fit(X, y).model_
+        options = {"n_classes": 2, "mapper": model.mapper, "schema": model.schema}
+        config = TrainConfig(Logistic(), MVS(), n_estimators=2)
+        with pytest.raises(DataError, match="for_training=True"):
+            train(Dataset.from_data(X, y, **options), config, init_model=model)
+        data = Dataset.from_data(X, y, for_training=True, **options)
+        assert train(data, config, init_model=model).model.n_iterations == 7

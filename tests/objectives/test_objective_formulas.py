@@ -211,6 +211,9 @@ def test_values_that_one_objective_does_not_take(
         (Logistic(), 1.0, "two classes, got one class only: 1"),
         (Softmax(3), 2.0, "two classes, got one class only: 2"),
         (Poisson(), 0.0, "positive value"),
+        (Poisson(), 1e-33, "as small as 1e-33 in all rows.*scale the target"),
+        (Squared(), -1e-40, "as small as 1e-40 in all rows.*scale the target"),
+        (Absolute(), 1e-40, "as small as 1e-40 in all rows.*scale the target"),
     ],
 )
 def test_targets_good_for_evaluation_but_not_for_training(

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from mvsboost.backends.cpu.nodes import finish_nodes
 from mvsboost.backends.protocol import BinnedRows
 from mvsboost.backends.reference import ReferenceBackend
 from mvsboost.objectives import Absolute
 from mvsboost.trees import Tree
-from mvsboost.trees.leaves import newton_values, residual_quantiles, sums_of_all_rows
+from mvsboost.trees.leaves import in_order, residual_quantiles, sums_of_all_rows
 
 
 def backend_of(target, weight=None, bins=None):
@@ -30,10 +33,24 @@ def quantile_of(values, weights, alpha):
     return values[order][np.searchsorted(reached, alpha * reached[-1] * (1 - 1e-12))]
 
 
+def finished(gradient, hessian, l2, lower=-np.inf, upper=np.inf, largest=np.inf):
+    """Values of leaves with these sums, by the kernel that finishes trees."""
+    n = len(gradient)
+    leaf, nodes = np.full(n, -1, np.int32), np.array([gradient, hessian, np.ones(n)])
+    bounds = np.full(n, lower), np.full(n, upper)
+    finish_nodes(leaf, leaf, *bounds, True, l2, largest, 1.0, nodes)
+    return nodes[0].tolist()
+
+
 def test_newton_values():
-    seen = newton_values(np.array([2.0, -3.0, 5.0]), np.array([3.0, 0.5, 0.0]), 1.0)
-    assert seen.tolist() == [-0.5, 2.0, -5.0]
-    assert newton_values(np.array([5.0]), np.array([0.0]), 0.0).tolist() == [0.0]
+    assert finished([2.0, -3.0, 5.0], [3.0, 0.5, 0.0], 1.0) == [-0.5, 2.0, -5.0]
+    assert finished([5.0], [0.0], 0.0) == [0.0]
+
+
+def test_no_bound_leads_beyond_the_largest_step():
+    """A bound is the middle of two values that a few rows may have given."""
+    assert finished([-2.0, 2.0], [1.0, 1.0], 1.0, lower=100.0, largest=4.0) == [4.0, 4.0]
+    assert finished([-2.0, 2.0], [1.0, 1.0], 1.0, upper=0.5, largest=4.0) == [0.5, -1.0]
 
 
 singles = st.floats(-1e6, 1e6, width=32)
@@ -100,3 +117,66 @@ def test_sums_of_all_rows(make_rows, mixed_tree):
         assert gradient[node] == pytest.approx(G)
         assert hessian[node] == pytest.approx(H)
         assert cover[node] == inside.sum()
+
+
+# --- quantiles under monotone constraints ---------------------------------------------------------
+
+
+@st.composite
+def trees_and_signs(draw):
+    """A tree of random shape over three features, their signs, and values for its leaves."""
+    n_splits = draw(st.integers(0, 8))
+    left, feature, leaves = [-1], [-1], [0]
+    for _ in range(n_splits):
+        node = leaves.pop(draw(st.integers(0, len(leaves) - 1)))
+        left[node], feature[node] = len(left), draw(st.integers(0, 2))
+        leaves += [len(left), len(left) + 1]
+        left, feature = [*left, -1, -1], [*feature, -1, -1]
+    left = np.array(left, np.int32)
+    tree = replace(
+        Tree.single_leaf(),
+        feature=np.array(feature, np.int32),
+        left=left,
+        right=np.where(left < 0, -1, left + 1).astype(np.int32),
+    )
+    n = len(left)
+    values = np.array(draw(st.lists(st.integers(-9, 9), min_size=n, max_size=n)), float)
+    weight = np.array(draw(st.lists(st.sampled_from([0.0, 1.0, 7.0]), min_size=n, max_size=n)))
+    return (
+        tree,
+        np.array(draw(st.tuples(*[st.sampled_from([-1, 0, 1])] * 3)), np.int8),
+        values,
+        weight,
+    )
+
+
+def leaves_under(tree, node):
+    if tree.left[node] < 0:
+        return [node]
+    return leaves_under(tree, tree.left[node]) + leaves_under(tree, tree.right[node])
+
+
+def out_of_order(tree, values, signs):
+    """Constrained nodes with a larger value on their lower side."""
+    found = []
+    for node in np.flatnonzero(tree.feature >= 0):
+        sign = signs[tree.feature[node]]
+        sides = [values[leaves_under(tree, child[node])] for child in (tree.left, tree.right)]
+        if (sign > 0 and sides[0].max() > sides[1].min()) or (
+            sign < 0 and sides[1].max() > sides[0].min()
+        ):
+            found.append(node)
+    return found
+
+
+@settings(deadline=None)
+@given(trees_and_signs())
+def test_values_are_put_in_order(drawn):
+    tree, signs, values, weight = drawn
+    seen = in_order(tree, values, signs, weight)
+    assert not out_of_order(tree, seen, signs)
+    leaves = tree.is_leaf
+    assert seen[leaves].min() >= values[leaves].min()
+    assert seen[leaves].max() <= values[leaves].max()
+    if not out_of_order(tree, values, signs):
+        assert np.array_equal(seen, values)

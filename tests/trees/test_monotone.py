@@ -7,7 +7,7 @@ import pytest
 
 from mvsboost.boosting import train
 from mvsboost.data import Dataset
-from mvsboost.objectives import Absolute, Logistic, Squared
+from mvsboost.objectives import Absolute, CustomObjective, Logistic, Quantile, Squared
 from mvsboost.sampling import MVS, SGB, BayesianBootstrap, ImportanceSampling, NoSampling
 
 
@@ -52,7 +52,7 @@ def test_constraints_hold_on_a_grid(sampler, second_look, leaf_values, table, ma
     assert (np.diff(along(model, X, 1), axis=1) <= 1e-12).all()
 
 
-@pytest.mark.parametrize("objective", [Logistic(), Absolute()], ids=repr)
+@pytest.mark.parametrize("objective", [Logistic(), Absolute(), Quantile(0.8)], ids=repr)
 @pytest.mark.parametrize("max_leaves", [None, 10])
 def test_constraints_hold_for_other_losses_and_by_level(objective, max_leaves, table, make_config):
     X, y = table
@@ -69,6 +69,36 @@ def test_constraints_hold_for_other_losses_and_by_level(objective, max_leaves, t
     model = train(Dataset.from_data(X, target, max_bins=24), config).model
     assert (np.diff(along(model, X, 0), axis=1) >= -1e-12).all()
     assert (np.diff(along(model, X, 1), axis=1) <= 1e-12).all()
+
+
+class Pinball:
+    """A user's own objective whose leaves are quantiles."""
+
+    leaf_quantile = 0.3
+
+    def gradients(self, target, scores):
+        return np.where(scores > target, 0.7, -0.3), np.ones_like(scores)
+
+    def baseline(self, means, quantile):
+        return quantile(self.leaf_quantile)
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 1000.0])
+@pytest.mark.parametrize("second_look", [0, 2])
+@pytest.mark.parametrize(
+    "objective", [Absolute(), Quantile(0.3), CustomObjective(Pinball())], ids=repr
+)
+def test_constrained_quantiles_have_the_unit_of_the_target(
+    objective, second_look, scale, make_config
+):
+    x = np.random.default_rng(0).uniform(-1, 1, (500, 2))
+    y = scale * x[:, 0]
+    options = {"n_estimators": 30, "monotone": {0: 1}, "second_look": second_look}
+    data = Dataset.from_data(x, y)
+    model = train(data, make_config(objective, MVS(0.5), **options)).model
+    scores = model.raw_scores(data.rows.bins)[0]
+    assert np.abs(scores - y).mean() < 0.1 * scale
+    assert (np.diff(along(model, x, 0), axis=1) >= 0).all()
 
 
 def test_without_constraints_the_same_data_turn(table, make_config):

@@ -110,9 +110,9 @@ class CompositeBackend:
         self._each(lambda child: child.partition(rows, splits))
 
     def leaf_sums(
-        self, tree: TreeArrays, output: int, scales: NDArray[np.float64]
+        self, rows: RowSet, tree: TreeArrays, output: int, scales: NDArray[np.float64]
     ) -> NDArray[np.int64]:
-        return _add(self._each(lambda child: child.leaf_sums(tree, output, scales)))
+        return _add(self._each(lambda child: child.leaf_sums(rows, tree, output, scales)))
 
     def residual_counts(
         self, tree: TreeArrays, prefix: NDArray[np.int64], known_bits: int, scale: float

@@ -696,9 +696,12 @@ class Backend(Protocol):
         """Send the rows of each split node to its children."""
 
     def leaf_sums(
-        self, tree: TreeArrays, output: int, scales: NDArray[np.float64]
+        self, rows: RowSet, tree: TreeArrays, output: int, scales: NDArray[np.float64]
     ) -> NDArray[np.int64]:
-        """Σ g, Σ h (fixed-point) and the number of all rows in each node's leaf: (n_nodes, 3)."""
+        """Σ w g, Σ w h and Σ w of the rows in each leaf, fixed-point: (n_nodes, 3).
+
+        Weights are those of the draw, and 1 for all rows, whose number is summed as it is.
+        """
 
     def residual_counts(
         self, tree: TreeArrays, prefix: NDArray[np.int64], known_bits: int, scale: float

@@ -7,6 +7,7 @@ against it, result by result, and so that a reader learns here what a verb means
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -183,14 +184,12 @@ class ReferenceBackend:
         return node
 
     def leaf_sums(
-        self, tree: TreeArrays, output: int, scales: NDArray[np.float64]
+        self, rows: RowSet, tree: TreeArrays, output: int, scales: NDArray[np.float64]
     ) -> NDArray[np.int64]:
-        leaf = self._leaf(tree)
-        sums = np.zeros((tree.n_nodes, 3), np.int64)
-        np.add.at(sums[:, 0], leaf, fixed(self._g[output].astype(np.float64), scales[0]))
-        np.add.at(sums[:, 1], leaf, fixed(self._h[output].astype(np.float64), scales[1]))
-        np.add.at(sums[:, 2], leaf, 1)
-        return sums
+        weight = np.ones(self.n_rows) if rows is RowSet.ALL else self._weights
+        return weighted_leaf_sums(
+            self._leaf(tree), self._g[output], self._h[output], weight, scales, tree.n_nodes
+        )
 
     def residual_counts(
         self, tree: TreeArrays, prefix: NDArray[np.int64], known_bits: int, scale: float
@@ -222,6 +221,21 @@ class ReferenceBackend:
 def fixed(values: NDArray[np.float64], scale: float) -> NDArray[np.int64]:
     """Nearest integers of the scaled values."""
     return np.rint(values * scale).astype(np.int64)
+
+
+def weighted_leaf_sums(
+    leaf: NDArray[Any],
+    g: NDArray[np.float32],
+    h: NDArray[np.float32],
+    weight: NDArray[np.float64],
+    scales: NDArray[np.float64],
+    n_leaves: int,
+) -> NDArray[np.int64]:
+    """Fixed-point Σ w g, Σ w h and Σ w of each leaf, (n_leaves, 3)."""
+    sums = np.zeros((n_leaves, 3), np.int64)
+    for column, values in enumerate((weight * g, weight * h, weight)):
+        np.add.at(sums[:, column], leaf, fixed(values, scales[column]))
+    return sums
 
 
 def summarise_draw(

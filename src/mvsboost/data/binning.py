@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,8 @@ _CROWDED = 4.0
 
 Up to there the plain cut is kept: it uses every bin, and the other may leave some unused."""
 
+_LARGEST = np.finfo(np.float64).max
+
 _BLOCK = 2048  # rows whose columns fit the second-level cache together
 
 
@@ -48,6 +51,7 @@ def find_edges(values: Floats, max_bins: int = MAX_BINS) -> NDArray[np.float64]:
     about equally many rows: each closes at the distinct value that comes nearest to its
     share of the rows that are left, so that a frequent value costs those after it no bins.
     Where it would cost those before it too many, frequent values have their bins first.
+    Infinities count as the largest numbers, so that edges are finite.
 
     Examples
     --------
@@ -57,7 +61,7 @@ def find_edges(values: Floats, max_bins: int = MAX_BINS) -> NDArray[np.float64]:
     >>> find_edges(np.arange(100.0), max_bins=4).tolist()
     [24.5, 49.5, 74.5]
     """
-    present = values[~np.isnan(values)].astype(np.float64)
+    present = values[~np.isnan(values)].astype(np.float64).clip(-_LARGEST, _LARGEST)
     distinct, counts = np.unique(present, return_counts=True)
     if len(distinct) <= max_bins:
         return _between(distinct[:-1], distinct[1:])
@@ -264,6 +268,47 @@ class BinFeature:
         )
 
 
+def _statistics_sources(features: Sequence[BinFeature]) -> list[int]:
+    return sorted({f.source for f in features if f.values is not None})
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """By what rows are known again that target statistics were taken of.
+
+    Attributes
+    ----------
+    seed : int
+        Of the order in which they were taken.
+    n_rows : int
+    check : int
+        Of the categories and the targets.
+    """
+
+    seed: int
+    n_rows: int
+    check: int
+
+    @classmethod
+    def of(
+        cls,
+        features: Sequence[BinFeature],
+        columns: Columns,
+        targets: NDArray[np.float64] | None,
+        seed: int,
+    ) -> TrainingRows | None:
+        """Of rows with these columns and targets; None where no column became statistics."""
+        sources = _statistics_sources(features)
+        if not sources or targets is None:
+            return None
+        check = crc32(np.ascontiguousarray(targets).data)
+        for source in sources:
+            column = columns.columns[source]
+            assert isinstance(column, CategoricalColumn)
+            check = crc32(np.ascontiguousarray(column.codes).data, check)
+        return cls(int(seed), columns.n_rows, check)
+
+
 @dataclass(frozen=True, eq=False)
 class BinMapper:
     """How columns become bins.
@@ -273,6 +318,8 @@ class BinMapper:
     features : tuple of BinFeature
         Binned features in order. An input column makes one, or, with more categories than
         bins, one for each target's mean and one for the category's count.
+    training : TrainingRows or None
+        Which rows the means were taken of; None where there are none.
 
     Examples
     --------
@@ -284,6 +331,7 @@ class BinMapper:
     """
 
     features: tuple[BinFeature, ...]
+    training: TrainingRows | None = None
 
     @classmethod
     def fit(
@@ -316,7 +364,8 @@ class BinMapper:
         _check_settings(max_bins, sample_rows)
         rows = _sample(columns.n_rows, seed, sample_rows)
         encoder = _Encoder(targets, weight, seed, max_bins, rows)
-        return cls(tuple(f for f, _ in encoder.encode(columns, schema)))
+        features = tuple(f for f, _ in encoder.encode(columns, schema))
+        return cls(features, TrainingRows.of(features, columns, targets, seed))
 
     @classmethod
     def fit_transform(
@@ -340,7 +389,37 @@ class BinMapper:
         rows = _sample(columns.n_rows, seed, sample_rows)
         encoder = _Encoder(targets, weight, seed, max_bins, rows)
         features, sources = zip(*encoder.encode(columns, schema), strict=True)
-        return cls(tuple(features)), _write_rows(sources, columns.n_rows, n_threads)
+        training = TrainingRows.of(features, columns, targets, seed)
+        return cls(features, training), _write_rows(sources, columns.n_rows, n_threads)
+
+    def transform_again(
+        self,
+        columns: Columns,
+        targets: NDArray[np.float64],
+        weight: NDArray[np.float64] | None = None,
+        n_threads: int = 1,
+    ) -> NDArray[np.uint8] | None:
+        """Bins that rows had when `fit_transform` found these bins; None if they are others.
+
+        Where a column became target statistics, `transform` would show each row its own target.
+        Parameters are those of `fit_transform`; `columns` must have passed `Schema.check`.
+        """
+        if self.training is None:
+            return self.transform(columns, n_threads)
+        if self.training != TrainingRows.of(self.features, columns, targets, self.training.seed):
+            return None
+        order, statistics = row_order(columns.n_rows, self.training.seed), self.statistics_sources
+        sources = self._sources(columns)
+        for source in statistics:
+            column = columns.columns[source]
+            assert isinstance(column, CategoricalColumn)
+            _, rows = TargetStatistics.fit_transform(column, targets, weight, order=order)
+            own = [f for f, feature in enumerate(self.features) if feature.source == source]
+            for f, values in zip(own, rows, strict=True):
+                edges = self.features[f].edges
+                assert edges is not None
+                sources[f] = _Numbers(values, edges)
+        return _write_rows(sources, columns.n_rows, n_threads)
 
     def transform(self, columns: Columns, n_threads: int = 1) -> NDArray[np.uint8]:
         """Bins of rows at prediction, (n_rows, n_features) in C order.
@@ -348,6 +427,9 @@ class BinMapper:
         `columns` must have passed `Schema.check`. A category unseen in training goes with
         the missing values, or to the prior where the column became target statistics.
         """
+        return _write_rows(self._sources(columns), columns.n_rows, n_threads)
+
+    def _sources(self, columns: Columns) -> list[_Numbers | _Codes]:
         sources: list[_Numbers | _Codes] = []
         for feature in self.features:
             column = columns.columns[feature.source]
@@ -356,7 +438,7 @@ class BinMapper:
             else:
                 assert feature.edges is not None
                 sources.append(_Numbers(column.values, feature.edges))
-        return _write_rows(sources, columns.n_rows, n_threads)
+        return sources
 
     @property
     def n_features(self) -> int:
@@ -383,6 +465,11 @@ class BinMapper:
                 for f, other in zip(self.features, following, strict=True)
             ]  # the last one of a column is the category's count
         )
+
+    @property
+    def statistics_sources(self) -> list[int]:
+        """Input columns that became target statistics."""
+        return _statistics_sources(self.features)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -414,16 +501,20 @@ class BinMapper:
 
     def is_same_as(self, other: BinMapper) -> bool:
         """Whether any row gets the same bins by either."""
-        return self is other or self.to_dict() == other.to_dict()
+        return self is other or self.to_dict()["features"] == other.to_dict()["features"]
 
     def to_dict(self) -> dict[str, Any]:
         """As plain lists, strings and numbers, ready for JSON; floats keep every bit."""
-        return {"features": [f.to_dict() for f in self.features]}
+        features = [f.to_dict() for f in self.features]
+        if self.training is None:
+            return {"features": features}
+        return {"features": features, "training": asdict(self.training)}
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> BinMapper:
         """The inverse of `to_dict`."""
-        return cls(tuple(BinFeature.from_dict(f) for f in state["features"]))
+        training = TrainingRows(**state["training"]) if "training" in state else None
+        return cls(tuple(BinFeature.from_dict(f) for f in state["features"]), training)
 
 
 def _check_settings(max_bins: int, sample_rows: int) -> None:

@@ -1,12 +1,13 @@
 """A column is numeric or categorical; how one column of raw values becomes either.
 
 A categorical column is integer codes into its sorted distinct values, so that the same
-values give the same codes from any kind of table and in any order of rows.
+values give the same codes from any kind of table, at any width and in any order of rows.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -19,6 +20,8 @@ from numpy.typing import NDArray
 from mvsboost.errors import DataError
 
 __all__ = [
+    "KINDS",
+    "LARGEST_EXACT",
     "MISSING",
     "UNSEEN",
     "CategoricalColumn",
@@ -28,8 +31,11 @@ __all__ = [
     "Columns",
     "NumericColumn",
     "as_categories",
+    "as_floats",
+    "canonical",
     "column_from_array",
     "column_from_objects",
+    "numeric_columns",
     "to_categorical",
 ]
 
@@ -39,12 +45,26 @@ MISSING = -1
 UNSEEN = -2
 """Code of a category that training did not have."""
 
-Category: TypeAlias = str | float
+LARGEST_EXACT = 2**53
+"""Up to here float64 tells all integers apart."""
+
+NUMBER, TIME, ZONED, DURATION, OF_DAY = (
+    "number",
+    "time",
+    "zoned time",
+    "duration",
+    "time of day",
+)
+KINDS = (NUMBER, TIME, ZONED, DURATION, OF_DAY)
+"""What the numbers of a column stand for. Dates are times at midnight, and times with a time zone
+are instants, whatever the zone. All but plain numbers are in microseconds."""
+
+Category: TypeAlias = str | float | int
 Floats: TypeAlias = NDArray[np.float32] | NDArray[np.float64]
 
 _MISSING_TYPES = frozenset({"NoneType", "NAType", "NaTType"})
 _NUMBERS = (Real, Decimal, np.bool_)
-_MOMENTS = ((date, np.datetime64), (timedelta, np.timedelta64), (time,))
+_MOMENTS = {TIME: (date, np.datetime64), DURATION: (timedelta, np.timedelta64), OF_DAY: (time,)}
 """Kinds of moments and spans, each of which a column may be of; a datetime is a date."""
 _COMPLEX = "Complex data not supported"
 
@@ -55,26 +75,55 @@ class ColumnTypeError(DataError, TypeError):
 
 @dataclass(frozen=True, eq=False)
 class NumericColumn:
-    """Numbers, float32 or float64 as they came; NaN is missing."""
+    """Numbers, float32 or float64 as they came; NaN is missing.
+
+    Attributes
+    ----------
+    values : float32 or float64 array
+    exact : array or None
+        What the values were where the floats may not tell them apart: integers beyond
+        ±2**53, and half precision, whose decimals are shorter. Only categories need it. Where a
+        value is missing, this holds anything.
+    kind : str
+        What the numbers stand for, one of `KINDS`.
+    """
 
     values: Floats
+    exact: NDArray[Any] | None = None
+    kind: str = NUMBER
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
         return len(self.values)
 
+    @property
+    def all_missing(self) -> bool:
+        """Whether no row has a value."""
+        return bool(np.isnan(self.values[0]) and np.isnan(self.values).all())
+
     def take(self, rows: NDArray[Any]) -> NumericColumn:
         """The chosen rows (mask or indices)."""
-        return NumericColumn(self.values[rows])
+        exact = None if self.exact is None else self.exact[rows]
+        return NumericColumn(self.values[rows], exact, self.kind)
 
 
 @dataclass(frozen=True, eq=False)
 class CategoricalColumn:
-    """Codes into sorted distinct values; `MISSING` and `UNSEEN` are the negative codes."""
+    """Codes into sorted distinct values; `MISSING` and `UNSEEN` are the negative codes.
+
+    Attributes
+    ----------
+    codes : int32 array
+    categories : tuple of str or of numbers
+        Numbers are floats, but for integers beyond ±2**53; see `canonical`.
+    kind : str or None
+        What numbers stand for, one of `KINDS`; None for text.
+    """
 
     codes: NDArray[np.int32]
     categories: tuple[Category, ...]
+    kind: str | None = None
 
     @property
     def n_rows(self) -> int:
@@ -94,7 +143,8 @@ class CategoricalColumn:
         translation = np.full(len(self.categories) - UNSEEN, UNSEEN, np.int32)
         translation[MISSING] = MISSING
         translation[present] = np.arange(len(present))
-        return CategoricalColumn(translation[codes], tuple(self.categories[i] for i in present))
+        categories = tuple(self.categories[i] for i in present)
+        return CategoricalColumn(translation[codes], categories, self.kind)
 
 
 Column: TypeAlias = NumericColumn | CategoricalColumn
@@ -133,12 +183,16 @@ class Columns:
         return f"f{index}" if self.names is None else self.names[index]
 
 
+# --- arrays -----------------------------------------------------------------------------------
+
+
 def column_from_array(values: NDArray[Any], name: str) -> Column:
-    """A column from a 1-D array of any dtype.
+    """A column from a 1-D array of any dtype; numbers may be masked.
 
     Float32 and float64 are kept as they are. Integers and booleans become float64, which
-    is exact up to 2**53. Dates and times become microseconds since 1970, durations become
-    microseconds, whatever unit they were stored in. Text becomes categories.
+    is exact up to 2**53; integers beyond are kept beside, for categories. Dates and times become
+    microseconds since 1970, durations become microseconds, whatever unit they were stored in.
+    Text becomes categories.
 
     Examples
     --------
@@ -150,10 +204,26 @@ def column_from_array(values: NDArray[Any], name: str) -> Column:
     if kind == "c":
         raise DataError(f"{_COMPLEX}: column {name!r}")
     if kind in "fbiu":
-        return NumericColumn(as_floats(values))
+        return _column_of_numbers(values)
     if kind in "mM":
-        return NumericColumn(_microseconds(values))
+        return _column_of_moments(values, TIME if kind == "M" else DURATION)
     return column_from_objects(values.tolist(), name)
+
+
+def numeric_columns(matrix: NDArray[Any]) -> tuple[NumericColumn, ...]:
+    """The columns of a 2-D array of numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> [column.values.tolist() for column in numeric_columns(np.array([[1, 2], [3, 4]]))]
+    [[1.0, 3.0], [2.0, 4.0]]
+    """
+    floats, few = as_floats(matrix), _exact(matrix) is None
+    return tuple(
+        NumericColumn(floats[:, j], None if few else _exact(matrix[:, j]))
+        for j in range(matrix.shape[1])
+    )
 
 
 def as_floats(values: NDArray[Any]) -> Floats:
@@ -165,18 +235,45 @@ def as_floats(values: NDArray[Any]) -> Floats:
     return values.astype(np.float64)
 
 
-def _microseconds(values: NDArray[Any]) -> NDArray[np.float64]:
+def _column_of_numbers(
+    values: NDArray[Any], missing: NDArray[np.bool_] | None = None, kind: str = NUMBER
+) -> NumericColumn:
+    data = np.ma.getdata(values)
+    floats = as_floats(data)
+    if missing is None and np.ma.is_masked(values):
+        missing = np.ma.getmaskarray(values)
+    if missing is not None:
+        floats = np.where(missing, floats.dtype.type(np.nan), floats)
+    return NumericColumn(floats, _exact(data), kind)
+
+
+def _exact(values: NDArray[Any]) -> NDArray[Any] | None:
+    """The numbers themselves where floats may not tell them apart, otherwise None."""
+    if values.dtype == np.float16:
+        return values
+    if values.dtype.kind not in "iu" or values.dtype.itemsize < 8 or values.size == 0:
+        return None
+    within = int(values.min()) >= -LARGEST_EXACT and int(values.max()) <= LARGEST_EXACT
+    return None if within else values
+
+
+def _column_of_moments(values: NDArray[Any], kind: str) -> NumericColumn:
     unit = f"{'datetime64' if values.dtype.kind == 'M' else 'timedelta64'}[us]"
-    numbers = values.astype(unit).astype(np.int64).astype(np.float64)
-    numbers[np.isnat(values)] = np.nan
-    return numbers
+    missing = np.isnat(values)
+    microseconds = values.astype(unit).astype(np.int64)
+    microseconds[missing] = 0
+    return _column_of_numbers(microseconds, missing, kind)
+
+
+# --- objects ----------------------------------------------------------------------------------
 
 
 def column_from_objects(values: list[Any], name: str) -> Column:
     """A column from Python objects: text, numbers, or dates, with missing values among them.
 
     Missing are None, NaN, and the NA and NaT of pandas. Dates and times, durations, or times of
-    day become microseconds, as in `column_from_array`.
+    day become microseconds, as in `column_from_array`. Times with a time zone are not mixed with
+    those without.
 
     Examples
     --------
@@ -191,14 +288,14 @@ def column_from_objects(values: list[Any], name: str) -> Column:
     spans = {t for t in types if issubclass(t, np.timedelta64)}  # a number to NumPy
     numbers = {t for t in types if issubclass(t, _NUMBERS)} - spans
     if other := types - text - missing - numbers:
-        moments = any(all(issubclass(t, kind) for t in other) for kind in _MOMENTS)
-        if moments and not text and not numbers:
-            return NumericColumn(_microseconds_from_objects(values, missing))
+        kinds = [k for k, of in _MOMENTS.items() if all(issubclass(t, of) for t in other)]
+        if kinds and not text and not numbers:
+            return _column_from_moments(values, missing, kinds[0], name)
         _reject(values, other, name)
     if text - {str}:  # members of an enumeration have a text and a hash of their own
         values = [str.__str__(v) if isinstance(v, str) else v for v in values]
     if not text:
-        return NumericColumn(_floats_from_objects(values, missing, name))
+        return _column_from_numbers(values, missing, name)
     for row, value in enumerate(values):
         if type(value) in numbers and value == value:
             raise ColumnTypeError(
@@ -218,15 +315,33 @@ def _reject(values: list[Any], types: set[type], name: str) -> None:
     )
 
 
-def _floats_from_objects(values: list[Any], missing: set[type], name: str) -> NDArray[np.float64]:
+def _column_from_numbers(values: list[Any], missing: set[type], name: str) -> NumericColumn:
     numbers = (math.nan if type(v) in missing else float(v) for v in values)
     try:
-        return np.fromiter(numbers, np.float64, len(values))
+        floats = np.fromiter(numbers, np.float64, len(values))
     except OverflowError as error:
         raise DataError(f"Column {name!r} holds an integer too large for float64") from error
+    beyond = np.flatnonzero((np.abs(floats) >= LARGEST_EXACT) & np.isfinite(floats))
+    integers = {int(i): int(values[i]) for i in beyond if _is_integer(values[i])}
+    if not integers:
+        return NumericColumn(floats)
+    exact = floats.astype(object)
+    exact[list(integers)] = list(integers.values())
+    return NumericColumn(floats, exact)
 
 
-def _microseconds_from_objects(values: list[Any], missing: set[type]) -> NDArray[np.float64]:
+def _is_integer(value: Any) -> bool:
+    """Whether the value is one, and not a float that can be no other."""
+    return not isinstance(value, (float, np.floating)) and int(value) == value
+
+
+def _column_from_moments(
+    values: list[Any], missing: set[type], kind: str, name: str
+) -> NumericColumn:
+    zoned = [getattr(v, "tzinfo", None) is not None and type(v) not in missing for v in values]
+    if any(zoned):
+        _check_zones(values, zoned, missing, kind, name)
+
     def plain(value: Any) -> Any:
         if type(value) in missing:
             return None
@@ -237,9 +352,29 @@ def _microseconds_from_objects(values: list[Any], missing: set[type]) -> NDArray
             return value.astimezone(UTC).replace(tzinfo=None)
         return value
 
-    moments = [plain(value) for value in values]
-    spans = any(isinstance(value, (timedelta, np.timedelta64)) for value in moments)
-    return _microseconds(np.array(moments, "timedelta64[us]" if spans else "datetime64[us]"))
+    unit = "datetime64[us]" if kind == TIME else "timedelta64[us]"
+    moments = np.array([plain(value) for value in values], unit)
+    return _column_of_moments(moments, ZONED if any(zoned) else kind)
+
+
+def _check_zones(
+    values: list[Any], zoned: list[bool], missing: set[type], kind: str, name: str
+) -> None:
+    aware = zoned.index(True)
+    if kind == OF_DAY:
+        raise ColumnTypeError(
+            f"Column {name!r} holds times of day with a time zone, which is not the same all the "
+            f"year: row {aware} holds {values[aware]}. Leave the zone out."
+        )
+    for row, value in enumerate(values):
+        if not zoned[row] and type(value) not in missing and value == value:
+            raise ColumnTypeError(
+                f"Column {name!r} mixes times with and without a time zone: row {aware} holds "
+                f"{values[aware]}, row {row} holds {value}. Give all of them a zone, or none."
+            )
+
+
+# --- categories -------------------------------------------------------------------------------
 
 
 def as_categories(values: list[Any]) -> list[Any]:
@@ -277,8 +412,63 @@ def to_categorical(column: Column) -> CategoricalColumn:
     """
     if isinstance(column, CategoricalColumn):
         return column
-    distinct, inverse = np.unique(column.values, return_inverse=True, equal_nan=True)
-    codes = inverse.astype(np.int32)
-    codes[np.isnan(column.values)] = MISSING
-    categories = distinct[~np.isnan(distinct)].astype(np.float64).tolist()
-    return CategoricalColumn(codes, tuple(categories))
+    present = ~np.isnan(column.values)
+    values: NDArray[Any] = column.values if column.exact is None else column.exact
+    distinct, inverse = np.unique(values[present], return_inverse=True)
+    categories, position = _categories_of(distinct)
+    codes = np.full(column.n_rows, MISSING, np.int32)
+    codes[present] = position[inverse]
+    return CategoricalColumn(codes, tuple(categories), column.kind)
+
+
+def _categories_of(distinct: NDArray[Any]) -> tuple[list[Category], NDArray[Any]]:
+    """Sorted categories, and the position of each distinct value among them.
+
+    They may be fewer: 0.1 and the float32 next to it are one category.
+    """
+    if distinct.dtype == np.float16:
+        distinct = _shortest_decimals(distinct)
+    if distinct.dtype.kind == "f":
+        floats, position = np.unique(_without_width(distinct), return_inverse=True)
+        return floats.tolist(), position
+    names = canonical(distinct.tolist())
+    if distinct.dtype.kind in "iu":
+        return names, np.arange(len(names))
+    categories = sorted(set(names))
+    code = {category: i for i, category in enumerate(categories)}
+    return categories, np.array([code[name] for name in names])
+
+
+def canonical(categories: Iterable[Category]) -> list[Category]:
+    """Each category in the form that is the same from any source and at any width.
+
+    An integer is a float up to ±2**53 and a Python integer beyond. A float that float32 can hold
+    is the shortest decimal that float32 tells from others: 0.1, whether it came as float32, as
+    float64 or as a float32 that became float64. There is one zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> canonical(["a", 3, float(np.float32(0.1)), 0.1, 2**53 + 1])
+    ['a', 3.0, 0.1, 0.1, 9007199254740993]
+    """
+    plain = [float(c) if isinstance(c, int) and abs(c) <= LARGEST_EXACT else c for c in categories]
+    floats = [i for i, category in enumerate(plain) if isinstance(category, float)]
+    values = np.array([plain[i] for i in floats], np.float64)
+    for i, value in zip(floats, _without_width(values).tolist(), strict=True):
+        plain[i] = value
+    return plain
+
+
+def _without_width(values: NDArray[Any]) -> NDArray[np.float64]:
+    values = values.astype(np.float64) + 0.0  # -0.0 becomes 0.0
+    fractions = np.flatnonzero(values != np.round(values))
+    single = values[fractions].astype(np.float32)
+    held = single == values[fractions]
+    values[fractions[held]] = _shortest_decimals(single[held])
+    return values
+
+
+def _shortest_decimals(values: NDArray[Any]) -> NDArray[np.float64]:
+    """Float64 nearest to the shortest decimal that the narrower type tells from others."""
+    return values.astype("U").astype(np.float64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +11,18 @@ from numpy.typing import NDArray
 
 from mvsboost.backends.protocol import BinnedRows
 from mvsboost.data.binning import SAMPLE_ROWS, BinMapper
+from mvsboost.data.columns import UNSEEN, CategoricalColumn, Columns
 from mvsboost.data.ingest import CategoricalFeatures, ingest
 from mvsboost.data.schema import Schema
 from mvsboost.data.target_statistics import target_columns
 from mvsboost.dtypes import MAX_BINS, WEIGHT
 from mvsboost.errors import DataError, ParameterError
+from mvsboost.fixedpoint import power_of_two_below
 
 __all__ = ["Dataset", "check_lengths"]
+
+_LARGE_WEIGHT = 2.0**64
+"""Weights up to this one, and down to its inverse, are used as they are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +37,11 @@ class Dataset:
         How they became bins.
     rows : BinnedRows
         Bins, target and weights.
+    weight_unit : float
+        What the weights in `rows` are multiples of: 1, or a power of two where the largest is
+        too large or too small for gradients in float32.
+    for_training : bool
+        Whether no row sees its own target in its bins; see `from_data`.
 
     Examples
     --------
@@ -42,6 +53,8 @@ class Dataset:
     schema: Schema
     mapper: BinMapper
     rows: BinnedRows
+    weight_unit: float = 1.0
+    for_training: bool = True
 
     @classmethod
     def from_data(
@@ -55,6 +68,7 @@ class Dataset:
         n_classes: int = 0,
         mapper: BinMapper | None = None,
         schema: Schema | None = None,
+        for_training: bool = False,
         seed: int = 0,
         sample_rows: int = SAMPLE_ROWS,
         n_threads: int = 1,
@@ -74,26 +88,34 @@ class Dataset:
             0 for regression. Decides which means a column of many categories becomes.
         mapper, schema : optional, both or none
             Those of an earlier `Dataset`: for a validation set, or for more training of a
-            model that exists. Rows then get the bins they would get at prediction; columns
-            of many categories in particular are means over the *earlier* training rows, so
-            when the same rows are trained on again they see their own targets in them.
+            model that exists. Rows then get the bins they would get at prediction.
+        for_training : bool
+            Whether a data set with a given mapper is for more training. Columns of many
+            categories are means of the target over the mapper's training rows. The same rows get
+            the bins they had then, in which none sees its own target; for other rows, of which
+            some may have been among them, there is a warning.
         seed, sample_rows, n_threads : int
             The number of threads changes no bit of the result.
         """
         _check_pair(mapper, schema)
         columns = ingest(X, categorical_features="auto" if schema else categorical_features)
         target = _check_target(y, columns.n_rows, n_classes)
-        weights = check_weight(weight, columns.n_rows)
+        weights, unit = _in_units(check_weight(weight, columns.n_rows))
+        targets = target_columns(target, n_classes)
         if schema is not None and mapper is not None:
-            bins = mapper.transform(schema.check(columns), n_threads)
+            columns = schema.check(columns)
+            if for_training:
+                bins = _bins_to_train(columns, targets, weights, schema, mapper, n_threads)
+            else:
+                bins = mapper.transform(columns, n_threads)
         else:
-            schema = Schema.from_columns(columns)
-            targets = target_columns(target, n_classes)
+            for_training, schema = True, Schema.from_columns(columns)
             settings = {"max_bins": max_bins, "seed": seed, "sample_rows": sample_rows}
             mapper, bins = BinMapper.fit_transform(
                 columns, schema, targets=targets, weight=weights, n_threads=n_threads, **settings
             )
-        return cls(schema, mapper, BinnedRows(bins, mapper.n_bins, target, weights))
+        rows = BinnedRows(bins, mapper.n_bins, target, weights)
+        return cls(schema, mapper, rows, unit, for_training)
 
     @property
     def n_rows(self) -> int:
@@ -115,6 +137,38 @@ def _check_pair(mapper: BinMapper | None, schema: Schema | None) -> None:
     if (mapper is None) != (schema is None):
         given = "mapper" if schema is None else "schema"
         raise ParameterError(given, "given alone", "given together with the other one")
+
+
+def _bins_to_train(
+    columns: Columns,
+    targets: NDArray[np.float64],
+    weight: NDArray[np.float64] | None,
+    schema: Schema,
+    mapper: BinMapper,
+    n_threads: int,
+) -> NDArray[np.uint8]:
+    bins = mapper.transform_again(columns, targets, weight, n_threads)
+    if bins is None:
+        _warn_of_own_targets(columns, schema, mapper)
+        bins = mapper.transform(columns, n_threads)
+    return bins
+
+
+def _warn_of_own_targets(columns: Columns, schema: Schema, mapper: BinMapper) -> None:
+    """Warn where rows may see their own targets: one that was trained on has known categories."""
+    names = []
+    for source in mapper.statistics_sources:
+        column = columns.columns[source]
+        if isinstance(column, CategoricalColumn) and (column.codes > UNSEEN).any():
+            names.append(schema.names[source])
+    if names:
+        warnings.warn(
+            f"columns {names} have more categories than bins, and the model to continue knows the "
+            "mean target of each category over the rows it was trained on. Rows of X that were "
+            "among them see their own target in it, and new trees would trust these columns too "
+            "much: continue on exactly the same rows, or on new ones only.",
+            stacklevel=4,
+        )
 
 
 def check_lengths(n_rows: int, **vectors: Any) -> None:
@@ -160,6 +214,21 @@ def _check_target(y: Any, n_rows: int, n_classes: int) -> NDArray[np.float64]:
                 f"y must hold class indices 0 to {n_classes - 1}, row {row} holds {target[row]}"
             )
     return target
+
+
+def _in_units(weight: NDArray[np.float64] | None) -> tuple[NDArray[np.float64] | None, float]:
+    """Weights that gradients can be multiplied by, and their unit.
+
+    Examples
+    --------
+    >>> _in_units(np.array([3e-310, 0.0]))[1] < 1e-300
+    True
+    """
+    largest = 1.0 if weight is None else float(weight.max())
+    if weight is None or 1.0 / _LARGE_WEIGHT <= largest <= _LARGE_WEIGHT:
+        return weight, 1.0
+    unit = power_of_two_below(largest)
+    return weight / unit, unit
 
 
 def check_weight(weight: Any, n_rows: int, name: str = "weight") -> NDArray[np.float64] | None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mvsboost.data.columns import (
+    LARGEST_EXACT,
+    ZONED,
     CategoricalColumn,
     Column,
     Columns,
@@ -19,6 +22,7 @@ from mvsboost.data.columns import (
     as_floats,
     column_from_array,
     column_from_objects,
+    numeric_columns,
     to_categorical,
 )
 from mvsboost.errors import DataError, ParameterError
@@ -52,9 +56,9 @@ def ingest(X: Any, *, categorical_features: CategoricalFeatures = "auto") -> Col
     Raises
     ------
     DataError
-        Empty or not two-dimensional data, complex numbers, infinities, duplicate names,
-        columns of unequal lengths, text where none is allowed, and values that are
-        neither text nor numbers.
+        Empty or not two-dimensional data, complex numbers, duplicate names, columns of
+        unequal lengths, text where none is allowed, times with and without a time zone in one
+        column, and values that are neither text nor numbers.
 
     Examples
     --------
@@ -110,10 +114,29 @@ def _check_names(names: Sequence[Any]) -> tuple[str, ...] | None:
 def _array_from_rows(rows: Sequence[Any]) -> NDArray[Any]:
     try:
         array = np.asarray(rows)
-        # a table of text and numbers has become all text: start again from the objects
-        return np.array(rows, dtype=object) if array.dtype.kind in "US" else array
+        return _objects(rows, array.shape) if _one_dtype_changed_them(array) else array
     except ValueError as error:
         raise DataError(f"Rows of X differ in length or depth: {error}") from error
+
+
+def _one_dtype_changed_them(array: NDArray[Any]) -> bool:
+    """Whether values of several types may have become others in an array of one dtype.
+
+    Numbers beside text become text, numbers beside durations become durations, and large
+    integers beside floats become floats.
+    """
+    if array.dtype.kind == "f":
+        return bool((np.abs(array) >= LARGEST_EXACT).any())
+    return array.dtype.kind in "USmM"
+
+
+def _objects(rows: Sequence[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    if len(shape) != 2:
+        return np.array(rows, dtype=object)
+    objects = np.empty(shape, dtype=object)
+    for i, row in enumerate(rows):
+        objects[i] = list(row)  # not by NumPy, to which a datetime64[ns] is an integer
+    return objects
 
 
 def _read_array(X: NDArray[Any]) -> Columns:
@@ -127,42 +150,20 @@ def _read_array(X: NDArray[Any]) -> Columns:
         )
     _check_shape(*X.shape)
     X = _unmasked(X)
-    if X.dtype.kind in "fbiu":
-        matrix = as_floats(np.asarray(X))
-        _check_finite(matrix, [f"f{j}" for j in range(matrix.shape[1])])
-        return Columns(tuple(NumericColumn(matrix[:, j]) for j in range(matrix.shape[1])), None)
-    read = tuple(column_from_array(X[:, j], f"f{j}") for j in range(X.shape[1]))
-    return _finite(Columns(read, None))
+    if X.dtype.kind in "fbiu" and not np.ma.is_masked(X):
+        return Columns(numeric_columns(np.asarray(X)), None)
+    return Columns(tuple(column_from_array(X[:, j], f"f{j}") for j in range(X.shape[1])), None)
 
 
 def _unmasked(values: NDArray[Any]) -> NDArray[Any]:
-    """The same with missing values in place of those that are masked."""
-    if not isinstance(values, np.ma.MaskedArray):
+    """The same with missing values in place of those that are masked, but for numbers."""
+    if not isinstance(values, np.ma.MaskedArray) or values.dtype.kind in "fbiuc":
         return values
-    if values.dtype.kind in "fbiu":
-        return np.ma.filled(values.astype(np.float64), np.nan)
     if values.dtype.kind in "mM":
         return np.ma.filled(values, values.dtype.type("NaT"))
     objects = np.ma.getdata(values).astype(object)
     objects[np.ma.getmaskarray(values)] = None
     return objects
-
-
-def _finite(columns: Columns) -> Columns:
-    for j, column in enumerate(columns.columns):
-        if isinstance(column, NumericColumn):
-            _check_finite(column.values[:, None], [columns.label(j)])
-    return columns
-
-
-def _check_finite(matrix: NDArray[Any], names: Sequence[str]) -> None:
-    infinite = np.isinf(matrix)
-    if infinite.any():
-        row, j = np.argwhere(infinite)[0]
-        raise DataError(
-            f"Input X contains infinity or a value too large for {matrix.dtype}: "
-            f"column {names[j]!r}, row {row}. Replace it with NaN (missing) or a finite number."
-        )
 
 
 def _read_sparse(X: Any) -> Columns:
@@ -174,9 +175,9 @@ def _read_sparse(X: Any) -> Columns:
     by_column = X.tocsc()
     read: list[Column] = []
     for start in range(0, X.shape[1], _SPARSE_BLOCK):
-        dense = as_floats(by_column[:, start : start + _SPARSE_BLOCK].toarray(order="F"))
-        read.extend(NumericColumn(dense[:, j]) for j in range(dense.shape[1]))
-    return _finite(Columns(tuple(read), None))
+        dense = by_column[:, start : start + _SPARSE_BLOCK].toarray(order="F")
+        read.extend(numeric_columns(dense))
+    return Columns(tuple(read), None)
 
 
 # --- named columns ----------------------------------------------------------------------------
@@ -197,7 +198,7 @@ def _read_mapping(X: Mapping[Any, Any]) -> Columns:
                 f"{name!r} has {column.n_rows}."
             )
     _check_shape(n_rows, len(read))
-    return _finite(Columns(read, names))
+    return Columns(read, names)
 
 
 def _read_values(values: Any, name: str) -> Column:
@@ -235,7 +236,7 @@ def _read_frame(X: Any) -> Columns:
         _read_series(series, f"f{j}" if names is None else names[j])
         for j, series in enumerate(frame.iter_columns())
     )
-    return _finite(Columns(read, names))
+    return Columns(read, names)
 
 
 def as_table(X: Any) -> Any:
@@ -265,29 +266,54 @@ def _read_series(series: Any, name: str) -> Column:
     if dtype in (nw.Categorical, nw.Enum, nw.String):
         # values alone would say numeric where categories are numbers or all are missing
         return to_categorical(column_from_objects(_categories_of(series), name))
-    if dtype == nw.Float32:
-        return NumericColumn(as_floats(series.to_numpy()))
-    if dtype in (nw.Datetime, nw.Date):
-        series = series.dt.timestamp("us")
-    elif dtype == nw.Duration:
-        series = series.dt.total_microseconds()
-    elif not (dtype.is_numeric() or dtype == nw.Boolean):
-        values = series.to_numpy()
-        if values.ndim != 1:
-            raise ColumnTypeError(
-                f"Column {name!r} holds several numbers a row ({dtype}). Make each a column of "
-                "its own, or leave it out."
-            )
-        return column_from_array(values, name)
-    return NumericColumn(as_floats(series.cast(nw.Float64).to_numpy()))
+    if dtype == nw.Datetime and dtype.time_zone is not None:
+        return replace(_read_integers(series.dt.timestamp("us"), name), kind=ZONED)
+    if dtype.is_integer():
+        return _read_integers(series, name)
+    if dtype == nw.Decimal:
+        return _read_decimals(series, name)
+    if dtype in (nw.Float64, nw.Boolean):
+        return NumericColumn(as_floats(series.cast(nw.Float64).to_numpy()))
+    values = series.to_numpy()
+    if values.ndim != 1:
+        raise ColumnTypeError(
+            f"Column {name!r} holds several numbers a row ({dtype}). Make each a column of "
+            "its own, or leave it out."
+        )
+    return column_from_array(values, name)
+
+
+def _read_integers(series: Any, name: str) -> NumericColumn:
+    import narwhals as nw
+
+    missing = series.is_null().to_numpy()
+    if missing.all() or -LARGEST_EXACT <= series.min() <= series.max() <= LARGEST_EXACT:
+        # Arrow refuses to make floats of integers that they may not tell apart
+        return NumericColumn(as_floats(series.cast(nw.Float64).to_numpy()))
+    if series.dtype in (nw.Int64, nw.UInt64):
+        integers = np.ma.array(series.fill_null(0).to_numpy(), mask=missing)
+        read = column_from_array(integers, name)
+    else:  # NumPy has no integers of 128 bits
+        read = column_from_objects(series.to_list(), name)
+    assert isinstance(read, NumericColumn)
+    return read
+
+
+def _read_decimals(series: Any, name: str) -> Column:
+    import narwhals as nw
+
+    # by their text: Arrow's own way to floats rounds twice
+    values = as_floats(series.cast(nw.String).cast(nw.Float64).to_numpy())
+    if (np.abs(values) >= LARGEST_EXACT).any():
+        return column_from_objects(series.to_list(), name)
+    return NumericColumn(values)
 
 
 def _categories_of(series: Any) -> list[Any]:
     """Text and numbers as they are; other categories, which only pandas has, by their text."""
     cat: Any = getattr(series.to_native(), "cat", None)
     if not hasattr(cat, "categories"):
-        values: list[Any] = series.to_list()
-        return values
+        return as_categories(series.to_list())
     # not by the values: intervals of integers become those of floats where one is missing
     texts = [*as_categories(cat.categories.tolist()), None]
     return [texts[code] for code in cat.codes.tolist()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,13 +10,20 @@ from typing import Any
 import numpy as np
 
 from mvsboost.data.columns import (
+    DURATION,
+    KINDS,
     MISSING,
+    NUMBER,
+    OF_DAY,
+    TIME,
     UNSEEN,
+    ZONED,
     CategoricalColumn,
     Category,
     Column,
     Columns,
     NumericColumn,
+    canonical,
     to_categorical,
 )
 from mvsboost.errors import SchemaError
@@ -30,12 +38,17 @@ class Feature:
     Attributes
     ----------
     name : str
-    categories : tuple of str or of float, or None
+    categories : tuple of str or of numbers, or None
         Values seen in training, sorted; None for a numeric column.
+    kind : str or None
+        What numbers stand for: "number", "time", "zoned time", "duration" or "time of day".
+        None for text, for a column without a value, and in files that do not say: any kind
+        will do.
     """
 
     name: str
     categories: tuple[Category, ...] | None = None
+    kind: str | None = None
 
     @property
     def is_categorical(self) -> bool:
@@ -76,6 +89,7 @@ class Schema:
             Feature(
                 columns.label(j),
                 column.categories if isinstance(column, CategoricalColumn) else None,
+                None if column.all_missing else column.kind,
             )
             for j, column in enumerate(columns.columns)
         )
@@ -144,7 +158,11 @@ class Schema:
         return {
             "named": self.named,
             "features": [
-                {"name": f.name, "categories": None if f.categories is None else list(f.categories)}
+                {
+                    "name": f.name,
+                    "categories": None if f.categories is None else [*map(_written, f.categories)],
+                    "kind": f.kind,
+                }
                 for f in self.features
             ],
         }
@@ -153,21 +171,83 @@ class Schema:
     def from_dict(cls, state: dict[str, Any]) -> Schema:
         """The inverse of `to_dict`."""
         features = tuple(
-            Feature(f["name"], None if f["categories"] is None else tuple(f["categories"]))
+            Feature(f["name"], _read_categories(f["categories"]), _read_kind(f.get("kind")))
             for f in state["features"]
         )
         return cls(features, bool(state["named"]))
 
 
+# --- in files ---------------------------------------------------------------------------------
+
+
+_INFINITE = ({"number": "inf"}, {"number": "-inf"})
+
+
+def _written(category: Category) -> Any:
+    """A category as JSON allows, which has no infinity; not to be taken for the text "inf"."""
+    if isinstance(category, float) and math.isinf(category):
+        return {"number": str(category)}
+    return category
+
+
+def _read(written: Any) -> Category:
+    """The inverse of `_written`."""
+    if written in _INFINITE:
+        return float(written["number"])
+    if isinstance(written, str):
+        return written
+    if type(written) in (int, float) and math.isfinite(written):
+        number: float | int = written
+        return number
+    raise ValueError(f"schema: {written!r} is not a category")
+
+
+def _read_categories(written: list[Any] | None) -> tuple[Category, ...] | None:
+    # float32 categories may be written at the length of float64
+    return None if written is None else tuple(canonical(map(_read, written)))
+
+
+def _read_kind(kind: str | None) -> str | None:
+    if kind is not None and kind not in KINDS:
+        raise ValueError(f"schema: {kind!r} is not a kind of column, which are {KINDS}")
+    return kind
+
+
+# --- kinds ------------------------------------------------------------------------------------
+
+
+_IN_WORDS = {
+    NUMBER: "numbers",
+    TIME: "times without a time zone",
+    ZONED: "times with a time zone",
+    DURATION: "durations",
+    OF_DAY: "times of day",
+}
+_FIXES = {
+    NUMBER: "convert it to the numbers that training had",
+    TIME: "convert it to dates and times, for example with pandas.to_datetime",
+    ZONED: "convert it, for example with pandas.to_datetime(..., utc=True)",
+    DURATION: "convert it to durations, for example with pandas.to_timedelta",
+    OF_DAY: "convert it to times of day, for example with the accessor dt.time of pandas",
+}
+_FIXES_OF_ZONES = {
+    ZONED: "localise it, for example with tz_localize",
+    TIME: "convert it to the zone that training was in and drop the zone, for example with "
+    "tz_convert and then tz_localize(None)",
+}
+
+
 def _fit_kind(column: Column, feature: Feature) -> Column:
     if feature.categories is None:
         if isinstance(column, NumericColumn):
+            _check_kind(column, feature)
             return column
         if column.all_missing:
             return NumericColumn(np.full(column.n_rows, np.nan))
         raise SchemaError(
             f"Column {feature.name!r} was numeric in training but holds text or categories in X"
         )
+    _check_kind(column, feature)
     column = to_categorical(column)
     if column.categories == feature.categories:
         return column
@@ -176,7 +256,18 @@ def _fit_kind(column: Column, feature: Feature) -> Column:
     table = [code.get(category, UNSEEN) for category in column.categories]
     # a missing value has code -1 and so finds the last entry
     translation = np.array([*table, MISSING], np.int32)
-    return CategoricalColumn(translation[column.codes], feature.categories)
+    return CategoricalColumn(translation[column.codes], feature.categories, column.kind)
+
+
+def _check_kind(column: Column, feature: Feature) -> None:
+    now, then = column.kind, feature.kind
+    if now is None or then is None or now == then or column.all_missing:
+        return
+    fixes = _FIXES_OF_ZONES if {now, then} == {TIME, ZONED} else _FIXES
+    raise SchemaError(
+        f"Column {feature.name!r} held {_IN_WORDS[then]} in training but holds "
+        f"{_IN_WORDS[now]} in X: {fixes[then]}"
+    )
 
 
 def _check_category_type(categories: tuple[Category, ...], feature: Feature) -> None:

@@ -26,7 +26,7 @@ from mvsboost.random import Purpose, row_bits, stream_key
 __all__ = ["TargetStatistics", "row_order", "target_columns"]
 
 SMOOTHING = 1.0
-"""Weight a of the prior: that of one row."""
+"""Weight of the prior, in rows of mean weight."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,11 +54,12 @@ class TargetStatistics:
     ) -> tuple[TargetStatistics, NDArray[np.float64]]:
         """Statistics for prediction, and the numbers of the training rows.
 
-        With ω the weights, t a target and a = 1, row i of category c gets::
+        With ω the weights and t a target, row i of category c gets::
 
             (Σ ω_j t_j + a · prior) / (Σ ω_j + a)    over rows j of c earlier in the order
 
-        where the prior is the weighted mean of t over all rows.
+        where the prior is the weighted mean of t over all rows, and a the mean of the weights
+        that are not 0 (1 without weights), so that only the proportions of weights count.
 
         Parameters
         ----------
@@ -81,7 +82,7 @@ class TargetStatistics:
         >>> rows[0].tolist()
         [0.5, 0.75, 0.5]
         """
-        w = np.ones(column.n_rows) if weight is None else weight
+        w = np.ones(column.n_rows) if weight is None else _scaled(weight)[0]
         codes = column.codes - UNSEEN
         counts = np.bincount(codes, minlength=len(column.categories) - UNSEEN)
         values = np.empty((len(targets) + 1, len(counts)))
@@ -89,16 +90,29 @@ class TargetStatistics:
         rows = np.empty((len(targets) + 1, column.n_rows))
         rows[-1] = values[-1, codes]
         total = math.fsum(w)
+        smoothing = SMOOTHING * total / np.count_nonzero(w)
         for k, target in enumerate(targets):
+            t, exponent = _scaled(target)
             # an exact sum has the same bits in any order
-            prior = math.fsum(w * target) / total
+            prior = math.fsum(w * t) / total
             sums, weights = np.zeros((2, values.shape[1]))
-            _running_means(codes, target, w, order, prior, values[k], rows[k], sums, weights)
+            _running_means(codes, t, w, order, prior, smoothing, values[k], rows[k], sums, weights)
+            for means in (values[k], rows[k]):
+                # rounding may take a mean of equal numbers beyond them
+                with np.errstate(over="ignore"):
+                    np.ldexp(means, exponent, out=means)
+                np.clip(means, target.min(), target.max(), out=means)
         return cls(values), rows
 
     def transform(self, column: CategoricalColumn) -> NDArray[np.float64]:
         """Numbers of rows at prediction, (n_targets + 1, n_rows)."""
         return self.values[:, column.codes - UNSEEN]
+
+
+def _scaled(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
+    """The values over 2**e, at most 1, and e: no sum overflows, and no mean changes a bit."""
+    exponent = math.frexp(float(np.abs(values).max()))[1]
+    return np.ldexp(values, -exponent), exponent
 
 
 @kernel
@@ -108,6 +122,7 @@ def _running_means(
     weight: NDArray[np.float64],
     order: NDArray[np.int64],
     prior: float,
+    smoothing: float,
     values: NDArray[np.float64],
     rows: NDArray[np.float64],
     sums: NDArray[np.float64],
@@ -116,11 +131,11 @@ def _running_means(
     for position in range(len(order)):
         i = order[position]
         c = codes[i]
-        rows[i] = (sums[c] + SMOOTHING * prior) / (weights[c] + SMOOTHING)
+        rows[i] = (sums[c] + smoothing * prior) / (weights[c] + smoothing)
         sums[c] += weight[i] * target[i]
         weights[c] += weight[i]
     for c in range(len(values)):
-        values[c] = (sums[c] + SMOOTHING * prior) / (weights[c] + SMOOTHING)
+        values[c] = (sums[c] + smoothing * prior) / (weights[c] + smoothing)
 
 
 def row_order(n_rows: int, seed: int) -> NDArray[np.int64]:

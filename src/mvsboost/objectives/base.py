@@ -19,6 +19,10 @@ LARGEST_OF_QUANTILES = 1e38
 difference of two targets must be one."""
 
 
+SMALLEST_TARGET = 1e-30
+"""What the largest target must reach, so that gradients in float32 still tell rows apart."""
+
+
 class Objective(ABC):
     """A loss composed with a link.
 
@@ -115,6 +119,12 @@ class Objective(ABC):
     def check_target(self, y: FloatArray) -> None:
         """Raise a `DataError` if the objective cannot be trained on `y`."""
         self.check_values(y)
+        largest = float(np.abs(y).max(initial=0.0))
+        if not self.is_classifier and 0.0 < largest < SMALLEST_TARGET:
+            raise DataError(
+                f"target must not be as small as {largest:g} in all rows: gradients are float32 "
+                f"numbers, which end near 1e-38; scale the target"
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """What a model file keeps of an objective made by a user: enough to predict."""

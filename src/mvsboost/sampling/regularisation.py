@@ -74,7 +74,8 @@ def regularisation(
         * ``"root"``: the squared value of a tree's root, (Σg / Σh)², its hessian-weighted
           mean over outputs where there are several;
         * ``"leaf"``: the hessian-weighted mean of the squared leaf values of the last
-          iteration, before shrinkage; mean(g²) / mean(h²) before there is a leaf;
+          iteration, before shrinkage; mean(g²) / mean(h²) before there is a leaf. Leaves that are
+          quantiles count with the root of Σ gain / Σ h of their tree;
         * ``"catboost"``: the squared mean absolute leaf value of the last iteration after
           shrinkage; (mean ‖g‖)² before there is a leaf.
     score : Score

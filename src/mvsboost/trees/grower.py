@@ -14,7 +14,7 @@ features in which it found the largest gains.
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import numpy as np
@@ -30,11 +30,16 @@ from mvsboost.backends.protocol import (
     TreeRequest,
 )
 from mvsboost.dtypes import BIN, NODE, TABLE
-from mvsboost.fixedpoint import Packing
+from mvsboost.fixedpoint import HALF, Packing
 from mvsboost.trees.splitting import FeatureTable, Limits, Split, SplitSearch
 from mvsboost.trees.tree import LEAF, NO_SETS, Tree
 
 __all__ = ["FeatureTable", "GrownTree", "TreeParams", "grow_tree"]
+
+LEAST_LEVELS = 4
+"""Levels that the packed hessian of a leaf's mean row must keep for its value to rest on it.
+
+Rounding then adds no more than a sixtieth to the variance that sampling brings."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,15 @@ class TreeParams:
     second_look: int = 0
     narrowing: float = 1.0
 
+    def in_units(self, weight: float) -> TreeParams:
+        """The same where rows are weighed in units of `weight`: sums of hessians are, too."""
+        names = ("min_child_weight", "l2", "min_gain")
+        scaled = {name: min(getattr(self, name) / weight, _VERY_LARGE) for name in names}
+        return replace(self, **scaled)
+
+
+_VERY_LARGE = 1e300
+
 
 @dataclass(frozen=True)
 class GrownTree:
@@ -87,10 +101,19 @@ class GrownTree:
         """Whether the nodes hold sums of all rows, as they do under a second look."""
         return self.exact_packing is not None
 
-    def sample_sums(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Gradient and hessian of each node, of the sample's rows."""
-        gradient, hessian, _ = self.sample_packing.unpack_all(self.nodes.sample)
-        return gradient, hessian
+    @property
+    def sample_sums(self) -> NDArray[np.float64]:
+        """Gradient, hessian and weight of each node, (3, n), of the sample's rows."""
+        if not self.saw_all_rows:
+            return self.decisive
+        return np.array(self.sample_packing.unpack_all(self.nodes.sample))
+
+    @property
+    def is_coarse(self) -> bool:
+        """Whether the sample's words keep too little of some leaf's hessians to give it a value."""
+        words = self.nodes.sample[self.structure.is_leaf]
+        counts = words[:, 0] & ((1 << self.sample_packing.count_bits) - 1)
+        return bool((words[:, 1] >> HALF < LEAST_LEVELS * counts).any())
 
 
 def grow_tree(

@@ -6,27 +6,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mvsboost.backends.cpu.nodes import finish_nodes
-from mvsboost.backends.protocol import DIGIT_BITS, Backend, GradientRange, residual_of_key
+from mvsboost.backends.protocol import (
+    DIGIT_BITS,
+    Backend,
+    DrawSummary,
+    GradientRange,
+    RowSet,
+    residual_of_key,
+)
 from mvsboost.errors import DataError
 from mvsboost.fixedpoint import sum_scale
 from mvsboost.trees.grower import GrownTree
 from mvsboost.trees.tree import Tree
-
-
-def newton_values(
-    gradient: NDArray[np.float64], hessian: NDArray[np.float64], l2: float
-) -> NDArray[np.float64]:
-    """−G / (H + l2), and 0 where H + l2 is 0.
-
-    Examples
-    --------
-    >>> newton_values(np.array([2.0]), np.array([3.0]), 1.0).tolist()
-    [-0.5]
-    """
-    denominator = hessian + l2
-    values = np.zeros(len(denominator))
-    np.divide(-gradient, denominator, out=values, where=denominator > 0)
-    return values
 
 
 def sums_of_all_rows(
@@ -35,7 +26,24 @@ def sums_of_all_rows(
     """Gradient, hessian and number of rows of each leaf, of every row; 0 at inner nodes."""
     largest = (gradients.max_gradient, gradients.max_hessian)
     scales = np.array([*(sum_scale(value, backend.n_rows) for value in largest), 1.0])
-    sums: NDArray[np.float64] = (backend.leaf_sums(tree, output, scales[:2]) / scales).T
+    sums: NDArray[np.float64] = (backend.leaf_sums(RowSet.ALL, tree, output, scales) / scales).T
+    return sums
+
+
+def sums_of_sample(
+    backend: Backend, grown: GrownTree, output: int, drawn: DrawSummary
+) -> NDArray[np.float64]:
+    """Gradient, hessian and weight of each leaf, of the drawn rows.
+
+    They are in the words that the tree was grown from, unless one row is so much heavier than
+    the others that these keep next to nothing of their hessians.
+    """
+    if not grown.is_coarse:
+        return grown.sample_sums
+    largest = (drawn.max_gradient, drawn.max_hessian, drawn.max_weight)
+    scales = np.array([sum_scale(value, drawn.n_rows) for value in largest])
+    exact = backend.leaf_sums(RowSet.SAMPLE, grown.structure, output, scales)
+    sums: NDArray[np.float64] = (exact / scales).T
     return sums
 
 
@@ -67,12 +75,60 @@ def residual_quantiles(backend: Backend, tree: Tree, alpha: float) -> NDArray[np
     return values
 
 
-def with_values(
-    grown: GrownTree, values: NDArray[np.float64], shrinkage: float, max_step: float = np.inf
+def with_quantiles(
+    grown: GrownTree,
+    quantiles: NDArray[np.float64],
+    monotone: NDArray[np.int8],
+    shrinkage: float,
 ) -> Tree:
-    """The finished tree: these values at leaves, bounded and shrunk; 0 at inner nodes."""
-    _, hessian, cover = grown.decisive
-    return _finish(grown, np.array([values, hessian, cover]), shrinkage, max_step)
+    """The finished tree: these quantiles at leaves, put in order and shrunk; 0 at inner nodes.
+
+    The bounds that the tree was grown under are Newton values, which have another unit.
+    """
+    tree, (_, hessian, cover) = grown.structure, grown.decisive
+    numbers = np.array([in_order(tree, quantiles, monotone, cover), hessian, cover])
+    unbounded = np.full(tree.n_nodes, np.inf)
+    return _finish(tree, -unbounded, unbounded, numbers, shrinkage)
+
+
+def in_order(
+    tree: Tree,
+    values: NDArray[np.float64],
+    monotone: NDArray[np.int8],
+    weight: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Leaf values moved as far as monotone constraints ask.
+
+    From the leaves up, where the two sides of a constrained split overlap, the middle of their
+    means parts them: values beyond it are moved to it. Whatever was in order below stays so.
+
+    Parameters
+    ----------
+    tree : Tree
+    values, weight : float64 array of shape (n_nodes,)
+        What counts are those of leaves.
+    monotone : int8 array of shape (n_features,)
+        Signs as in `FeatureTable`.
+    """
+    constrained = (tree.feature >= 0) & (monotone[tree.feature] != 0)
+    if not constrained.any():
+        return values
+    values, leaves = values.copy(), {}
+    weight = np.maximum(weight, np.finfo(np.float64).tiny)  # a mean of nothing but empty leaves
+    for node in range(tree.n_nodes - 1, -1, -1):  # children come after their parent
+        if tree.left[node] < 0:
+            leaves[node] = np.array([node])
+            continue
+        sides = leaves.pop(tree.left[node]), leaves.pop(tree.right[node])
+        leaves[node] = np.concatenate(sides)
+        if constrained[node]:
+            low, high = sides if monotone[tree.feature[node]] > 0 else sides[::-1]
+            if values[low].max() > values[high].min():
+                means = [np.average(values[side], weights=weight[side]) for side in sides]
+                middle = means[0] / 2 + means[1] / 2
+                values[low] = np.minimum(values[low], middle)
+                values[high] = np.maximum(values[high], middle)
+    return values
 
 
 def with_newton_values(
@@ -86,18 +142,20 @@ def with_newton_values(
 
     Inner nodes add up the hessians and covers of theirs.
     """
-    return _finish(grown, sums.copy(), shrinkage, max_step, l2)
+    lower, upper = grown.nodes.lower, grown.nodes.upper
+    return _finish(grown.structure, lower, upper, sums.copy(), shrinkage, max_step, l2)
 
 
 def _finish(
-    grown: GrownTree,
+    tree: Tree,
+    lower: NDArray[np.float64],
+    upper: NDArray[np.float64],
     numbers: NDArray[np.float64],
     shrinkage: float,
-    max_step: float,
+    max_step: float = np.inf,
     l2: float | None = None,
 ) -> Tree:
     """Numbers are value or, with l2, gradient; hessian; and cover."""
-    tree, lower, upper = grown.structure, grown.nodes.lower, grown.nodes.upper
     newton, l2 = l2 is not None, float(l2 or 0.0)
     finish_nodes(tree.left, tree.right, lower, upper, newton, l2, max_step, shrinkage, numbers)
     value, hessian, cover = numbers

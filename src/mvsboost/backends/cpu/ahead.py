@@ -29,6 +29,7 @@ from mvsboost.backends.cpu.threads import Threads
 from mvsboost.backends.protocol import (
     BinnedRows,
     Poisson,
+    RowSet,
     Score,
     ScoreRule,
     TreeArrays,
@@ -154,7 +155,7 @@ def compile_the_rest() -> None:
     backend.draw(Poisson(key, np.ones(1)))
     backend.begin_tree(0, key, _PACKING, None)
     tree = _stump(n_bins)
-    backend.leaf_sums(tree, 0, scales)
+    backend.leaf_sums(RowSet.ALL, tree, 0, scales)
     backend.apply_tree(tree, 0)
 
 

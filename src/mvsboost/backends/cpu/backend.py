@@ -41,6 +41,7 @@ from mvsboost.backends.protocol import (
     feature_offsets,
     residual_key,
 )
+from mvsboost.backends.reference import weighted_leaf_sums
 from mvsboost.dtypes import GRADIENT, PACKED, ROW, SCORE, WEIGHT
 from mvsboost.fixedpoint import Packing, sum_scale
 from mvsboost.numerics import float32_of_bits, float64_of_bits
@@ -464,9 +465,13 @@ class CPUBackend:
         return self._leaves
 
     def leaf_sums(
-        self, tree: TreeArrays, output: int, scales: NDArray[np.float64]
+        self, rows: RowSet, tree: TreeArrays, output: int, scales: NDArray[np.float64]
     ) -> NDArray[np.int64]:
         leaves, g, h = self._leaves_of(tree), self._g[output], self._h[output]
+        if rows is RowSet.SAMPLE:  # seldom: where packed words are too coarse
+            drawn, weight = self._drawn, self._weights
+            leaf = leaves.node[leaves.number[drawn]]
+            return weighted_leaf_sums(leaf, g[drawn], h[drawn], weight, scales, tree.n_nodes)
         sums, shape = np.zeros((tree.n_nodes, 3), np.int64), (2, len(leaves.node), 4)
         room = self._arena.take("leaf sums", (self._threads.n_threads, *shape), np.int64)
         apply.sum_leaves(CALLER, self._crew(), leaves.number, g, h, scales, leaves.node, room, sums)

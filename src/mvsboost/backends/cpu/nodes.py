@@ -86,5 +86,6 @@ def finish_nodes(
             if newton:
                 denominator = nodes[1, node] + l2
                 value = -value / denominator if denominator > 0.0 else 0.0
-            value = min(max(value, -largest), largest)
-            nodes[0, node] = shrinkage * min(max(value, lower[node]), upper[node])
+            value = min(max(value, lower[node]), upper[node])
+            # the same for all leaves, so that those in order stay so
+            nodes[0, node] = shrinkage * min(max(value, -largest), largest)
