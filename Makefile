@@ -7,8 +7,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 SIZE ?= quick
+CASES ?= 20000
 
-.PHONY: demo test bench paper lint unit unit-nojit coverage docs clean
+.PHONY: demo test campaign bench paper lint unit unit-nojit coverage docs clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/mvsboost demo --out demo-results
@@ -32,6 +33,10 @@ unit-nojit: $(VENV)/dev.stamp
 
 coverage: $(VENV)/dev.stamp
 	$(BIN)/coverage report --skip-covered --fail-under=95
+
+# combinations of features under invariants, half an hour or more; see docs/reliability.md
+campaign: $(VENV)/dev.stamp
+	$(BIN)/python tests/combinations/campaign.py --cases $(CASES) --jobs $(JOBS) --out campaign.md
 
 # hours on two cores; see benchmarks/run.py for parts of it
 bench: $(VENV)/bench.stamp
@@ -65,5 +70,5 @@ $(VENV)/bench.stamp: $(VENV)/dev.stamp
 	touch $@
 
 clean:
-	rm -rf $(VENV) .coverage* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache demo-results paper-results
+	rm -rf $(VENV) .coverage* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache demo-results paper-results campaign.md
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from cases import Case, cases
 from hypothesis import HealthCheck, given, settings
 from relations import RELATIONS, Relation
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
-EXAMPLES = 10 if COMPILED else 2
+EXAMPLES = 15 if COMPILED else 2
 
 
 @pytest.mark.parametrize("relation", RELATIONS.values(), ids=RELATIONS)
@@ -28,4 +30,6 @@ def test_relation_holds(relation: Relation, case: Case) -> None:
         case = replace(case, n_rows=40, n_estimators=2, validation=False)
     case = relation.towards(case)
     assert relation.applies(case)
-    relation.check(case)
+    # plain Python warns of 0 / 0 where a kernel goes on
+    with nullcontext() if COMPILED else np.errstate(all="ignore"):
+        relation.check(case)
