@@ -788,6 +788,23 @@ def test_the_narrowing_of_a_configuration_is_checked(narrowing, make_data, make_
         train(make_data("squared", 40), make_config(Squared(), narrowing=narrowing))
 
 
+@pytest.mark.parametrize(
+    ("n_rows", "second_look", "fix"),
+    [(1 << 29, 2, "set second_look=0"), (1 << 31, 0, "rate of the sampler to at most 0.12")],
+)
+def test_more_rows_than_trees_can_sum_are_an_error(
+    n_rows, second_look, fix, make_data, make_config
+):
+    def pretend(rows, objective):
+        backend = ReferenceBackend(rows, objective)
+        backend.n_rows = n_rows
+        return backend
+
+    config = make_config(Logistic(), MVS(0.4), second_look=second_look)
+    with pytest.raises(DataError, match=fix):
+        train(make_data("logistic"), config, backend=pretend)
+
+
 def test_samplers_targets_and_metrics_are_checked(make_data, make_config):
     data = make_data("squared", 40)
     with pytest.raises(ParameterError, match="rate must be"):

@@ -5,16 +5,28 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mvsboost.fixedpoint import HALF, Packing, power_of_two_below, sum_scale
+from mvsboost.backends.protocol import score_key
+from mvsboost.dtypes import ROW
+from mvsboost.errors import DataError
+from mvsboost.fixedpoint import (
+    HALF,
+    MAX_IDS,
+    MAX_ROWS,
+    Packing,
+    check_rows,
+    power_of_two_below,
+    sum_scale,
+)
 
 LARGEST_U = 1.0 - 2.0**-53
 """The largest number that `random.uniform` can give."""
 
 magnitudes = st.floats(1e-280, 1e280)
-row_counts = st.one_of(st.integers(1, 1000), st.integers(1, 2**30))
+row_counts = st.one_of(st.integers(1, 1000), st.integers(1, MAX_ROWS))
 uniforms = st.floats(0.0, LARGEST_U)
 relaxed = settings(deadline=None, max_examples=200)
 
@@ -51,7 +63,7 @@ def test_sum_scale_of_nothing():
 @given(row_counts, magnitudes, magnitudes, magnitudes, st.sampled_from([-1, 1]), uniforms)
 @example(1, 1.0, 1.0, 1.0, 1, LARGEST_U)
 @example(1, 1.0, 2.0**31 - 1, 2.0**32 - 1, 1, LARGEST_U)
-@example(2**30, 1.0, 1.0, 1.0, -1, LARGEST_U)
+@example(MAX_ROWS, 1.0, 1.0, 1.0, -1, LARGEST_U)
 def test_all_rows_in_one_bin_with_maximal_values_do_not_overflow(n, g, h, w, sign, u):
     packing = Packing.choose(n, g, h, w)
     words = [n * word for word in pack_one(packing, sign * g, h, w, u)]
@@ -146,3 +158,99 @@ def test_half_is_half_a_word():
 
 def test_the_smallest_maxima_keep_some_resolution():
     assert round(1e-300 * sum_scale(1e-300, 10)) >= 1
+
+
+# --- how many rows ------------------------------------------------------------------------------
+
+
+def test_levels_of_a_row_where_there_are_as_many_as_possible():
+    packing = Packing.choose(MAX_ROWS, 1.0, 1.0, 1.0)
+    assert packing.scales().tolist() == [16.0, 4.0, 8.0]
+
+
+def test_more_rows_than_a_tree_can_sum_are_an_error():
+    with pytest.raises(DataError, match="268,435,457 rows, and 268,435,456 are possible") as error:
+        Packing.choose(MAX_ROWS + 1, 1.0, 1.0, 1.0)
+    assert "rate of the sampler" in str(error.value)
+    assert "second_look=0" in str(error.value)
+
+
+@relaxed
+@given(magnitudes, magnitudes, magnitudes, st.sampled_from([-1, 1]), st.integers(0, 1))
+@example(1.0, 1.0, 1.0, -1, 0)
+@example(16.0, 4.0, 8.0, 1, 0)
+def test_no_field_overflows_where_there_are_as_many_rows_as_possible(g, h, w, sign, fewer):
+    n = MAX_ROWS - fewer
+    packing = Packing.choose(n, g, h, w)
+    first, second = pack_one(packing, sign * g, h, w, LARGEST_U)
+    gradient, count = first >> packing.count_bits, first % 2**packing.count_bits
+    hessian, weight = second >> HALF, second % 2**HALF
+    assert n * count < 2**packing.count_bits
+    assert abs(n * gradient) < 2 ** (63 - packing.count_bits)
+    assert n * hessian < 2 ** (63 - HALF)
+    assert n * weight < 2**HALF
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "share", "second_look"),
+    [
+        (0, 1.0, 4),
+        (MAX_ROWS, 1.0, 0),
+        (MAX_ROWS, 1.0, 4),
+        (MAX_ROWS, 0.999, 4),
+        (10**9, 0.26, 0),
+        (MAX_IDS, 0.05, 0),
+    ],
+)
+def test_rows_that_trees_can_sum(n_rows, share, second_look):
+    check_rows(n_rows, share, second_look)
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "share", "second_look", "says"),
+    [
+        (MAX_ROWS + 1, 1.0, 0, "268,435,457 rows of which the sampler draws 100% are too many"),
+        (MAX_ROWS + 1, 1.0, 0, "; lower the rate of the sampler to at most 0.99$"),
+        (10**9, 0.5, 0, "can sum 268,435,456; lower the rate of the sampler to at most 0.26$"),
+        (10**9, 0.1, 4, "; set second_look=0, since a second look sums all rows$"),
+        (10**9, 0.5, 4, "; set second_look=0, .* and lower the rate of the sampler to at most"),
+        (MAX_IDS, 0.07, 0, "lower the rate of the sampler to at most 0.06$"),
+        (
+            MAX_IDS + 1,
+            0.01,
+            0,
+            "4,294,967,297 rows are too many, 4,294,967,296 are possible$",
+        ),
+    ],
+)
+def test_rows_that_trees_cannot_sum(n_rows, share, second_look, says):
+    with pytest.raises(DataError, match=says):
+        check_rows(n_rows, share, second_look)
+
+
+def test_a_draw_may_be_a_little_larger_than_expected():
+    n_rows = 2 * MAX_ROWS
+    with pytest.raises(DataError, match="lower the rate"):
+        check_rows(n_rows, 0.5, 0)
+    share = 0.4997
+    check_rows(n_rows, share, 0)
+    assert share * n_rows + 6 * math.sqrt(share * n_rows) < MAX_ROWS
+
+
+@relaxed
+@given(st.integers(MAX_ROWS + 1, MAX_IDS), st.floats(0.01, 1.0), st.integers(0, 4))
+def test_the_rate_that_an_error_names_is_possible(n_rows, share, second_look):
+    try:
+        check_rows(n_rows, share, second_look)
+    except DataError as error:
+        named = str(error).rpartition(" at most ")[2]
+        check_rows(n_rows, float(named) if "at most" in str(error) else share, 0)
+
+
+def test_32_bits_number_all_rows():
+    assert np.array([MAX_IDS - 1]).astype(ROW)[0] == MAX_IDS - 1
+    ids = np.array([7, MAX_IDS - 1, 7 + MAX_IDS], np.uint64)
+    keys = score_key(np.uint64(3), np.ones(3, np.float32), ids)
+    assert keys[0] != keys[1]
+    assert keys[0] == keys[2]  # one more row would tie
+    assert sum_scale(1.0, MAX_IDS) == 2.0**30

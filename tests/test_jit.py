@@ -234,6 +234,49 @@ def test_a_process_that_is_killed_leaves_no_old_code_for_a_new_version(package, 
     assert package.load()(1) == 3
 
 
+def flipped(content: bytes, at: int) -> bytes:
+    changed = bytearray(content)
+    changed[at] ^= 1
+    return bytes(changed)
+
+
+DAMAGES = {
+    "empty": lambda content: b"",
+    "cut": lambda content: content[: len(content) // 2],
+    "longer": lambda content: content + b"0",
+    "garbage": lambda content: b"no pickle" * 100,
+    "first byte": lambda content: flipped(content, 0),
+    "middle byte": lambda content: flipped(content, len(content) // 2),
+    "last byte": lambda content: flipped(content, -1),
+}
+
+
+@pytest.mark.parametrize("kind", ["nbi", "nbc"])
+def test_a_damaged_file_is_compiled_anew(package, kind):
+    package.write("kernels.py", KERNEL.format(number=1))
+    assert package.load()(1) == 2
+    (file,) = (package.folder / "__pycache__").glob(f"*.{kind}")
+    for name, damage in DAMAGES.items():
+        file.write_bytes(damage(file.read_bytes()))
+        for expected in (0, 1):  # compiled, and then found whole
+            add = package.load()
+            assert add(1) == 2, name
+            assert hits(add) == expected, name
+
+
+def test_each_byte_of_a_sealed_file_counts(tmp_path):
+    path, head, content = tmp_path / "sealed", b"head", b"some content"
+    whole = head + jit._seal(content)
+    path.write_bytes(whole)
+    assert jit._is_sealed(path, head)
+    for damaged in [
+        *(flipped(whole, at) for at in range(len(whole))),
+        *(whole[:length] for length in range(len(whole))),
+    ]:
+        path.write_bytes(damaged)
+        assert not jit._is_sealed(path, head)
+
+
 def test_other_versions_are_removed_from_the_cache(package):
     package.write("kernels.py", KERNEL.format(number=1))
     package.load()(1)

@@ -79,6 +79,15 @@ def test_arguments_beyond_the_range_are_clamped():
     assert np.array_equal(sigmoid(np.array([-np.inf, np.inf])), [1 / (1 + exp(708.0)), 1.0])
 
 
+@pytest.mark.parametrize("function", [exp, log, coarse_exp, sigmoid, coarse_sigmoid])
+@pytest.mark.parametrize("shape", [(1,), (1, 1), (0,), (2, 3)])
+def test_arrays_keep_their_shape(function, shape):
+    seen = function(np.full(shape, 0.7))
+    assert isinstance(seen, np.ndarray)
+    assert seen.shape == shape
+    assert (seen == function(np.float64(0.7))).all()
+
+
 def test_nan_stays_nan():
     assert np.isnan(exp(np.array([np.nan]))).all()
     assert np.isnan(coarse_sigmoid(np.array([np.nan]))).all()

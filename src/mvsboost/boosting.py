@@ -22,7 +22,7 @@ from mvsboost.backends.timed import TimedBackend
 from mvsboost.callbacks import Callback, Progress, check_callbacks
 from mvsboost.data import BinMapper, Dataset
 from mvsboost.errors import ConvergenceStop, DataError, ObjectiveError, ParameterError
-from mvsboost.fixedpoint import Packing, sum_scale
+from mvsboost.fixedpoint import Packing, check_rows, sum_scale
 from mvsboost.metrics import Metric, default_metric
 from mvsboost.model import Model
 from mvsboost.objectives import Objective, same_kind
@@ -242,6 +242,7 @@ class _Run:
             config.objective.check_values(data.rows.target)
         make = factory or backend_factory(config.device, config.n_threads)
         backend = TimedBackend(make(dataset.rows, config.objective))
+        check_rows(backend.n_rows, config.sampler.share, config.tree.second_look)
         evaluation = {
             name: (make(data.rows, config.objective), data) for name, data in eval_sets.items()
         }

@@ -5,8 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import tempfile
+import secrets
+import stat
 import zlib
+from contextlib import suppress
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -21,32 +24,59 @@ def check_path(path: Any, parameter: str = "path") -> Path:
     target = Path(path)
     if target.is_dir():
         raise ParameterError(parameter, path, "the path of a file, not of a folder: add a name")
-    if not target.parent.is_dir():
-        allowed = f"in a folder that exists: make {os.fspath(target.parent)!r} first"
+    folder = _followed(target).parent
+    if not folder.is_dir():
+        allowed = f"in a folder that exists: make {os.fspath(folder)!r} first"
         raise ParameterError(parameter, path, allowed)
     return target
 
 
 def write_json(path: str | PathLike[str], content: Any) -> None:
-    """Write JSON to a neighbouring file, then move it into place in one step."""
+    """Write JSON to a neighbouring file, then move it into place in one step.
+
+    A link stays, and the file that it leads to is replaced. A file that is replaced keeps its
+    permissions. What is no file, such as a pipe or a device, is written to.
+    """
     target = check_path(path)
     data = json.dumps(content, separators=(",", ":"), allow_nan=False).encode()
     if target.suffix == ".gz":
         # no time stamp: equal content makes equal files
         data = gzip.compress(data, mtime=0)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
-        with os.fdopen(handle, "wb") as file:
+        mode = target.stat().st_mode
+    except FileNotFoundError:
+        _replace(_followed(target), data, None)
+        return
+    if stat.S_ISREG(mode):
+        _replace(_followed(target), data, stat.S_IMODE(mode))
+    else:
+        with open(target, "wb", opener=lambda name, _: os.open(name, os.O_WRONLY)) as file:
+            file.write(data)
+
+
+def _followed(path: Path) -> Path:
+    """The file that a link leads to, there or not; the path itself where it is no link."""
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
+def _replace(target: Path, data: bytes, mode: int | None) -> None:
+    """Put a file in the place of another; `mode` has its permissions, None the usual ones."""
+    # a name of its own: the target's with something added could be too long
+    temporary = target.with_name(f".mvsboost-{secrets.token_hex(8)}")
+    try:
+        # never more permissions than the old file has, not even for a moment
+        opener = partial(os.open, mode=0o666 if mode is None else mode)
+        with open(temporary, "xb", opener=opener) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        # mkstemp makes files private; a saved file has the usual permissions
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
+        if mode is not None:
+            os.chmod(temporary, mode)
         os.replace(temporary, target)
     except BaseException:
-        os.unlink(temporary)
+        # an interrupt may come when it is moved already
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
         raise
 
 

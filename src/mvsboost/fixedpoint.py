@@ -32,15 +32,41 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mvsboost.dtypes import PACKED
+from mvsboost.dtypes import PACKED, ROW
+from mvsboost.errors import DataError
 
-__all__ = ["HALF", "QUARTER", "Packing", "Sums", "power_of_two_below", "sum_scale"]
+__all__ = [
+    "HALF",
+    "MAX_IDS",
+    "MAX_ROWS",
+    "QUARTER",
+    "Packing",
+    "Sums",
+    "check_rows",
+    "power_of_two_below",
+    "sum_scale",
+]
 
 HALF = 32
 """Low bits of word 1 that hold the weight."""
 
 QUARTER = 16
 """Bits of a row's hessian, and of its weight."""
+
+MAX_ROWS = 1 << 28
+"""Rows that the words of a tree may sum: each keeps 16 levels of the gradient and 4 of the hessian.
+
+With four times as many a row would keep one of each, and with eight times none; docs/large-data.md
+has what that costs.
+"""
+
+MAX_IDS = int(np.iinfo(ROW).max) + 1
+"""Rows there may be in all, drawn or not: 32 bits number them.
+
+A backend keeps positions as `ROW`, and ranks by score break ties by 32 bits of the row's id
+(`protocol.score_key`). Sums of all rows (`sum_scale`) would have room for more: at so many rows
+the largest value still has 2**30 levels.
+"""
 
 _WEIGHT_MASK = (1 << HALF) - 1
 _MANTISSA_BITS = 52
@@ -66,6 +92,44 @@ def sum_scale(largest: float, n_rows: int) -> float:
         return 1.0
     room = min(2.0**62 / n_rows, 2.0**_MANTISSA_BITS)
     return power_of_two_below(room / largest)
+
+
+def check_rows(n_rows: int, share: float, second_look: int) -> None:
+    """Raise `DataError` where trees could not sum the rows, before any work is done.
+
+    Parameters
+    ----------
+    n_rows : int
+        All rows there are.
+    share : float
+        Share of them that a sample is expected to have.
+    second_look : int
+        Where it is positive, all rows are summed besides the sample.
+
+    Examples
+    --------
+    >>> check_rows(10**9, share=0.2, second_look=0)
+    >>> check_rows(2**33, share=0.01, second_look=0)
+    Traceback (most recent call last):
+        ...
+    mvsboost.errors.DataError: 8,589,934,592 rows are too many, 4,294,967,296 are possible
+    """
+    if n_rows > MAX_IDS:
+        raise DataError(f"{n_rows:,} rows are too many, {MAX_IDS:,} are possible")
+    # a draw may be larger by chance: eight standard deviations of its size are kept free
+    expected = MAX_ROWS - 8 * math.isqrt(MAX_ROWS)
+    if n_rows <= MAX_ROWS or (share * n_rows <= expected and second_look == 0):
+        return
+    fixes = []
+    if second_look:
+        fixes.append("set second_look=0, since a second look sums all rows")
+    if share * n_rows > expected:
+        rate = math.floor(100 * expected / n_rows) / 100
+        fixes.append(f"lower the rate of the sampler to at most {rate:g}")
+    raise DataError(
+        f"{n_rows:,} rows of which the sampler draws {100 * share:g}% are too many: "
+        f"a tree can sum {MAX_ROWS:,}; {' and '.join(fixes)}"
+    )
 
 
 @dataclass(frozen=True)
@@ -111,12 +175,22 @@ class Packing:
     ) -> Packing:
         """The finest scales under which `n_rows` rows of these maxima cannot overflow.
 
+        Raises
+        ------
+        DataError
+            There are more than `MAX_ROWS`.
+
         Examples
         --------
         >>> p = Packing.choose(1000, max_gradient=1.0, max_hessian=0.25, max_weight=10.0)
         >>> p.count_bits
         10
         """
+        if n_rows > MAX_ROWS:
+            raise DataError(
+                f"a tree is to sum {n_rows:,} rows, and {MAX_ROWS:,} are possible: lower the rate "
+                "of the sampler, and with a second look, which sums all rows, set second_look=0"
+            )
         n = max(n_rows, 1)
         count_bits = n.bit_length()
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import pickle
 from collections.abc import Callable
 from contextlib import suppress
 from copy import copy
@@ -121,21 +122,52 @@ def _stamp_cache(compiled: Any) -> None:
     file._index_name = f"{base}.{stamp}.nbi"
     file._index_path = os.path.join(file._cache_path, file._index_name)
     file._data_name_pattern = f"{base}.{stamp}.{{number:d}}.nbc"
-    file._load_index = partial(_load_or_forget, file._load_index)
+    _seal_cache(file)
     python = base.rpartition(".")[2]
     tidy = partial(_remove_others, Path(file._cache_path), path.stem, python, stamp)
     kept.save_overload = partial(_save_or_leave, kept.save_overload, tidy)
 
 
-def _load_or_forget(load: Callable[[], dict[Any, Any]]) -> dict[Any, Any]:
-    """The index of the cache, or an empty one where it cannot be read.
+def _seal_cache(file: Any) -> None:
+    """Let a damaged file of the cache be like one that is not there: its code is compiled anew.
 
-    Numba forgives a file that is missing, and not one that is torn.
+    Numba forgives a file that is missing, and not one that is torn; and a wrong byte in machine
+    code may end the process. So both kinds of files end with a digest. Numba does not see it: a
+    pickle says itself where it ends.
     """
+    dump = file._dump
+    file._dump = lambda content: _seal(dump(content))
+    file._load_index = partial(_load_index_or_forget, file, file._load_index)
+    file._load_data = partial(_load_data_or_forget, file, file._load_data)
+
+
+def _load_index_or_forget(file: Any, load: Callable[[], dict[Any, Any]]) -> dict[Any, Any]:
+    """The index of the cache, or an empty one where it is not whole."""
     try:
-        return load()
+        head = pickle.dumps(file._version, protocol=-1)  # Numba writes it by itself
+        return load() if _is_sealed(Path(file._index_path), head) else {}
     except Exception:
         return {}
+
+
+def _load_data_or_forget(file: Any, load: Callable[[str], Any], name: str) -> Any:
+    """Compiled code from the cache, or None where it is not whole."""
+    try:
+        return load(name) if _is_sealed(Path(file._data_path(name))) else None
+    except Exception:
+        return None
+
+
+def _seal(content: bytes) -> bytes:
+    """Some bytes, and then their digest."""
+    return content + hashlib.sha256(content).digest()
+
+
+def _is_sealed(path: Path, head: bytes = b"") -> bool:
+    """Whether a file holds a head, and then what `_seal` made."""
+    found = path.read_bytes()
+    end = max(len(head), len(found) - hashlib.sha256().digest_size)
+    return found.startswith(head) and _seal(found[len(head) : end]) == found[len(head) :]
 
 
 def _save_or_leave(
@@ -185,7 +217,6 @@ class _InlinedLibrary(JITCodeLibrary):
 
     def finalize(self) -> None:
         for library in dict.fromkeys(self._linking_libraries):
-            self._reload_init.update(library._reload_init)
             self._final_module.link_in(library._get_module_for_linking(), preserve=True)
         self._finalized = True
 
@@ -211,8 +242,14 @@ class _WithoutEnvironments:
         """Nothing: an environment is for code that calls Python, which kernels never do."""
 
 
-_NEEDLESS = {"InlineClosureLikes", "InlineOverloads", "NopythonRewrites"}
-"""Passes of Numba for closures, for overloads to inline, and for expressions of whole arrays."""
+_NEEDLESS = {
+    "InlineClosureLikes",
+    "InlineOverloads",
+    "NopythonRewrites",
+    "NoPythonSupportedFeatureValidation",
+}
+"""Passes of Numba for closures, for overloads to inline, for expressions of whole arrays, and one
+that only forbids: among other things a `view` of a scalar that NumPy allows (`numerics`)."""
 
 
 class _KernelCompiler(CompilerBase):

@@ -6,8 +6,9 @@ additions, multiplications and bit shifts only, so the same source gives the
 same result on arrays (reference backend) and on scalars inside compiled loops,
 where it also vectorises, which a call into the C library does not.
 
-Every function works on a float64 array and on a float64 scalar. The names with
-``_scalar`` are the compiled ones for use inside kernels.
+Every function works on a float64 array and on a float64 scalar. Bits are seen through
+``view``, which keeps the shape; ``np.float64(array)`` makes a scalar of an array of one in
+NumPy before 2.4. The names with ``_scalar`` are the compiled ones for use inside kernels.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def exp(x: Any) -> Any:
     p = p * r + 0.5
     p = p * r + 1.0
     p = p * r + 1.0
-    scale = np.int64((np.float64(shifted).view(np.int64) + _BIAS) << _SHIFT).view(np.float64)
+    scale = ((shifted.view(np.int64) + _BIAS) << _SHIFT).view(np.float64)
     return p * scale
 
 
@@ -102,8 +103,8 @@ def log(x: Any) -> Any:
     >>> float(log(np.float64(1.0)))
     0.0
     """
-    bits = np.float64(np.maximum(x, _SMALLEST)).view(np.int64)
-    mantissa = np.int64((bits & _MANTISSA) | _ONE_BITS).view(np.float64)
+    bits = np.maximum(x, _SMALLEST).view(np.int64)
+    mantissa = ((bits & _MANTISSA) | _ONE_BITS).view(np.float64)
     above = mantissa > _SQRT2
     exponent = (bits >> _SHIFT) - _BIAS + above
     mantissa = mantissa * (1.0 - 0.5 * above)
@@ -144,7 +145,7 @@ def coarse_exp(x: Any) -> Any:
     # the series in pairs, which do not wait for each other
     low = (1.0 + r) + r2 * (0.5 + r * (1.0 / 6.0))
     high = (1.0 / 24.0 + r * (1.0 / 120.0)) + r2 * (1.0 / 720.0 + r * (1.0 / 5040.0))
-    scale = np.int64((np.float64(shifted).view(np.int64) + _BIAS) << _SHIFT).view(np.float64)
+    scale = ((shifted.view(np.int64) + _BIAS) << _SHIFT).view(np.float64)
     return (low + (r2 * r2) * high) * scale
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mvsboost.data import CategoricalColumn, TargetStatistics, row_order, target_columns
 from mvsboost.errors import ParameterError
+from mvsboost.numerics import log
 
 
 def column(codes: list[int] | np.ndarray, n: int) -> CategoricalColumn:
@@ -210,6 +211,15 @@ def test_rows_without_weight_do_not_count() -> None:
     alone, alone_rows = means(codes[kept], t[kept], w[kept], kept_order)
     np.testing.assert_allclose(totals, alone, rtol=1e-13)
     np.testing.assert_allclose(rows[kept], alone_rows, rtol=1e-13)
+
+
+def test_rows_without_weight_are_not_counted() -> None:
+    column = CategoricalColumn(np.array([0, 0, 1], np.int32), ("a", "b"))
+    weight = np.array([1.0, 0.0, 2.0])
+    statistics, _ = TargetStatistics.fit_transform(
+        column, np.zeros((1, 3)), weight, order=np.arange(3)
+    )
+    np.testing.assert_array_equal(statistics.values[-1, 2:], log(np.array([2.0, 2.0])))
 
 
 LARGEST = np.finfo(np.float64).max

@@ -447,6 +447,19 @@ def test_rows_one_by_one_give_the_tree_of_histograms(n, second_look, make_rows):
         same_tree(grow(rows, params, CPUBackend, draw), grow(rows, params, draw=draw))
 
 
+@pytest.mark.parametrize("draw", [None, some_rows(0.5)], ids=["all rows", "some rows"])
+@pytest.mark.parametrize("second_look", [0, 2])
+@pytest.mark.parametrize("limits", [{"max_leaves": 100}, {"max_leaves": None, "max_depth": 12}])
+def test_of_many_nodes_of_equal_gain_the_first_is_split_first(limits, second_look, draw, make_rows):
+    rows = make_rows(600)
+    rows = replace(rows, target=np.floor(rows.target) % 2)  # so that many small nodes are alike
+    params = TreeParams(**limits, min_samples_leaf=1, l2=0.0, second_look=second_look)
+    tree = same_by_verbs_and_at_once(rows, params, draw, (0, 0, 0, 0)).structure
+    gains = tree.gain[~tree.is_leaf]
+    assert len(gains) > 80
+    assert len(np.unique(gains)) < len(gains)
+
+
 def test_a_whole_tree_may_have_more_leaves_than_sampled_rows(make_rows):
     # all rows decide, so a side may hold no sampled row at all
     rows = make_rows(120)

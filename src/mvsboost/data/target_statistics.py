@@ -84,7 +84,7 @@ class TargetStatistics:
         """
         w = np.ones(column.n_rows) if weight is None else _scaled(weight)[0]
         codes = column.codes - UNSEEN
-        counts = np.bincount(codes, minlength=len(column.categories) - UNSEEN)
+        counts = np.bincount(codes[w > 0], minlength=len(column.categories) - UNSEEN)
         values = np.empty((len(targets) + 1, len(counts)))
         values[-1] = log(1.0 + counts)
         rows = np.empty((len(targets) + 1, column.n_rows))

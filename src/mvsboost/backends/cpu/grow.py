@@ -282,6 +282,9 @@ class Nodes(NamedTuple):
         Room for numbers and places of features.
     gains : (features,)
         Room for the gains of a node.
+    heap : (leaves + 1,)
+        How many nodes wait for their turn, and then their numbers: none of those at 2i and 2i + 1
+        goes before that at i.
     """
 
     integers: Any
@@ -297,6 +300,7 @@ class Nodes(NamedTuple):
     lists: Any
     listed: Any
     gains: Any
+    heap: Any
 
 
 _DTYPES: dict[str, Any] = {"goes_left": np.uint8, "reals": np.float64, "gains": np.float64}
@@ -322,6 +326,7 @@ def _shapes(
         "lists": (n + 1 if narrowed else 1, n_features),
         "listed": (2, n_features),
         "gains": (n_features,),
+        "heap": (n_leaves + 1,),
     }
 
 
@@ -363,7 +368,7 @@ def _begin(nodes: Any, looks: Any, last: Any) -> None:
     """A root that holds all rows, and nothing else."""
     _clear(nodes, _ROOT)
     root = nodes.integers[0]
-    root[DEPTH] = 0
+    root[DEPTH] = nodes.heap[0] = 0
     for number in range(2):
         n_slots = looks[number].found.histograms.shape[0]
         nodes.work[number], nodes.n_free[number] = 0, n_slots
@@ -659,16 +664,48 @@ def _make_children(nodes: Any, node: Any, first: Any) -> None:
         right[WORDS + word] = own[WORDS + word] - own[LEFT_WORDS + word]
 
 
+# --- whose turn is next --------------------------------------------------------------------------
+
+
 @inlined
-def _next_node(nodes: Any, n_nodes: Any, best_first: Any) -> Any:
-    """The node whose turn is next, or -1: largest gain first, or in order of number."""
-    best: Any = np.int64(-1)
-    for node in range(n_nodes):
-        if nodes.integers[node, FEATURE] == -1 or nodes.integers[node, LEFT] >= 0:
-            continue
-        if best < 0 or (best_first and nodes.reals[node, GAIN] > nodes.reals[best, GAIN]):
-            best = node
-    return best
+def _goes_before(nodes: Any, one: Any, other: Any, best_first: Any) -> Any:
+    """Whether a node has its turn before another: that of larger gain, or of smaller number."""
+    gain, gain_of_other = nodes.reals[one, GAIN], nodes.reals[other, GAIN]
+    if best_first and gain != gain_of_other:
+        return gain > gain_of_other
+    return one < other
+
+
+@inlined
+def _wait(nodes: Any, node: Any, best_first: Any) -> None:
+    """Let a node that can be split, or of which all rows have yet to decide, wait for its turn."""
+    heap = nodes.heap
+    heap[0] += 1
+    place = heap[0]
+    while place > 1 and _goes_before(nodes, node, heap[place >> _ONE], best_first):
+        heap[place] = heap[place >> _ONE]
+        place >>= _ONE
+    heap[place] = node
+
+
+@inlined
+def _next_node(nodes: Any, best_first: Any) -> Any:
+    """The node whose turn it is, which waits no longer, or -1."""
+    heap, place = nodes.heap, _ONE
+    if heap[0] == 0:
+        return np.int64(-1)
+    first, last = heap[1], heap[heap[0]]
+    heap[0] -= 1
+    while 2 * place <= heap[0]:
+        below = 2 * place
+        if below < heap[0] and _goes_before(nodes, heap[below + 1], heap[below], best_first):
+            below += 1
+        if not _goes_before(nodes, heap[below], last, best_first):
+            break
+        heap[place] = heap[below]
+        place = below
+    heap[place] = last
+    return first
 
 
 # --- together -----------------------------------------------------------------------------------
@@ -963,6 +1000,7 @@ def grow(
         all_nodes.lists[thread],
         all_nodes.listed[thread],
         all_nodes.gains[thread],
+        all_nodes.heap[thread],
     )
     source, nodes = refer_to(source), refer_to(nodes)
     limits = _pair_of_limits()
@@ -1002,7 +1040,7 @@ def grow(
                     for one in range(last + 1):
                         _free_slot(nodes, own[SLOT + one], one)
                         own[SLOT + one] = -1
-            node = _next_node(nodes, n_nodes, shape.best_first)
+            node = _next_node(nodes, shape.best_first)
             if node < 0 or n_leaves == shape.max_leaves:
                 break
             if nodes.integers[node, FEATURE] != _PROPOSED:
@@ -1084,6 +1122,8 @@ def grow(
                     _propose(nodes, node, gains, listed)
                 else:
                     _take_split(nodes, node, looks, source, which, listed, limits[last], shape)
+                if nodes.integers[node, FEATURE] != -1:
+                    _wait(nodes, node, shape.best_first)
                 n_below = _n_at(shape, nodes.integers[node, DEPTH] + 1)
                 if number == 0 and n_below < nodes.lists.shape[1]:
                     _pass_on(nodes, node, gains, listed, n_below)
