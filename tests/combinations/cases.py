@@ -116,7 +116,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "sampler": ("none", *SAMPLERS),
     "second_look": (0, 1, 2, 4, None),
     "leaf_values": ("all", "all", "sample"),
-    "weights": ("none", "none", "random", "zeros", "integers", "wide"),
+    "weights": ("none", "none", "random", "zeros", "integers", "wide", "minute"),
     "class_weight": (None, "balanced", "mapping"),
     "constrained": (False, True),
     "container": CONTAINERS,
@@ -412,6 +412,7 @@ def _weights(case: Case, rng: Any) -> Any:
         # the first rows have one row of every class
         "zeros": lambda: np.where(np.arange(n) < 3, 1.0, rng.choice([0.0, 1.0, 2.5], n)),
         "integers": lambda: rng.integers(1, 4, n).astype(float),
+        "minute": lambda: 2.0**-1000 * rng.uniform(0.2, 3.0, n),
         "wide": lambda: 10.0 ** rng.uniform(-8.0, 8.0, n),
     }[case.weights]()
 
