@@ -8,8 +8,9 @@ BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 JOBS ?= 2
 SIZE ?= quick
+CASES ?= 20000
 
-.PHONY: demo test bench paper lint unit unit-nojit coverage test-oldest docs clean
+.PHONY: demo test test-oldest campaign bench paper lint unit unit-nojit coverage docs clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/mvsboost demo --out demo-results
@@ -39,6 +40,10 @@ coverage: $(VENV)/dev.stamp
 test-oldest: $(OLDEST)/stamp
 	NUMBA_CACHE_DIR=$(CURDIR)/$(OLDEST)/kernels $(OLDEST)/bin/pytest -q -n $(JOBS) --dist worksteal \
 		-W ignore::pyparsing.warnings.PyparsingDeprecationWarning
+
+# combinations of features under invariants, half an hour or more; see docs/reliability.md
+campaign: $(VENV)/dev.stamp
+	$(BIN)/python tests/combinations/campaign.py --cases $(CASES) --jobs $(JOBS) --out campaign.md
 
 # hours on two cores; see benchmarks/run.py for parts of it
 bench: $(VENV)/bench.stamp
@@ -79,5 +84,5 @@ $(OLDEST)/stamp: pyproject.toml .ci/oldest.py
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(OLDEST) .coverage* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache demo-results paper-results
+	rm -rf $(VENV) $(OLDEST) .coverage* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache demo-results paper-results campaign.md
 	find . -name __pycache__ -prune -exec rm -rf {} +
