@@ -351,6 +351,15 @@ def test_a_run_that_was_stopped_early_is_done(data, valid, slow, tmp_path, model
     assert train(data, slow(left), resume=True, **on).model.n_iterations == 20
 
 
+def test_a_run_that_found_no_split_is_done(make_data, make_config, tmp_path, model_bytes):
+    data, config = make_data("logistic", 60), make_config(min_samples_leaf=31, n_estimators=50)
+    path = tmp_path / "m.json"
+    done = train(data, config, callbacks=[Checkpoint(path)])
+    again = train(data, config, init_model=Model.load(path), resume=True)
+    assert again.stop_reason == done.stop_reason == "no split improves the loss"
+    assert model_bytes(again.model) == model_bytes(done.model)
+
+
 def test_a_model_that_was_stopped_early_can_be_continued(data, valid, slow):
     """Trees that are asked for are tried, and the best is looked for among them."""
     sets, stopping = {"v": valid}, [EarlyStopping(4)]

@@ -239,6 +239,17 @@ def test_the_standard_output_of_a_process_is_written_to(tmp_path):
     assert link.is_symlink()
 
 
+def test_a_standard_output_that_is_a_file_keeps_what_it_has(tmp_path):
+    path = tmp_path / "log.txt"
+    program = "from mvsboost.files import write_json; write_json('/dev/stdout', [1, 2])"
+    with path.open("a") as log:
+        log.write("before ")
+        log.flush()
+        subprocess.run([sys.executable, "-c", program], stdout=log, check=True)
+        log.write(" after")
+    assert path.read_text() == "before [1,2] after"
+
+
 @pytest.mark.parametrize("name", ["a" * 250 + ".json", "λ" * 125 + ".json"])
 def test_a_name_may_be_as_long_as_any(tmp_path, name):
     for content in ({"old": 1}, CONTENT):

@@ -51,6 +51,8 @@ MAX_SAMPLE_STEP = 4.0
 """Largest leaf value, before shrinkage and on the scale of a logit, that a sample is trusted
 with: a handful of heavily weighted rows can look arbitrarily certain."""
 
+_NO_SPLIT = "no split improves the loss"
+
 _QUANTILE_STEPS = 3
 """Times that a quantile is looked for among residuals of the last one found: these are rounded
 to 24 bits, so that two leave an error of 2**-48 of the target, and three none."""
@@ -297,6 +299,8 @@ class _Run:
         for callback in self.callbacks:
             reasons.append(callback.begin(progress))
             begun.append(callback)
+        if self._is_over():
+            reasons.append(_NO_SPLIT)
         if self._stop_for(reasons):
             self.iterations = range(self.iterations.start, self.iterations.start)
             if self.model.best_iteration is None:
@@ -383,8 +387,8 @@ class _Run:
         config, objective, l2 = self.config, self.config.objective, self.config.tree.l2
         rate, step = config.learning_rate, objective.max_step
         if objective.leaf_quantile is not None:
-            values = residual_quantiles(self.backend, grown.structure, objective.leaf_quantile)
-            return with_quantiles(grown, values, self.table.monotone, rate)
+            found = residual_quantiles(self.backend, grown.structure, objective.leaf_quantile)
+            return with_quantiles(grown, *found, self.table.monotone, rate)
         if config.leaf_values == "all" or self._is_everything(sample):
             sums = sums_of_all_rows(self.backend, grown.structure, output, gradients)
         else:
@@ -416,23 +420,38 @@ class _Run:
             progress = self.progress(iteration)
             if self._stop_for(callback.after_iteration(progress) for callback in self.callbacks):
                 return True
-        trees = self.model.last_trees()
-        if any(tree.n_nodes > 1 for tree in trees):
-            return False
-        # all rows and columns that find no split will find none again; other ones may, and so may
-        # these while single leaves still move the scores
-        every = self._is_everything(self.samples[-1]) and self.config.colsample >= 1.0
-        moved = max(float(np.abs(tree.value).max()) for tree in trees)
-        if every and moved <= self._rounding():
-            self.stop_reason = "no split improves the loss"
+        if self._is_still(self.samples[-1]):
+            self.stop_reason = _NO_SPLIT
             return True
         return False
 
-    def _rounding(self) -> float:
+    def _is_still(self, sample: Sample) -> bool:
+        """Whether the last trees have no split, and a tree of the same sample will have none.
+
+        All rows and columns that find none will find none again. Other ones may, and so may these
+        while single leaves still move the scores.
+        """
+        trees = self.model.last_trees()
+        if not trees or any(tree.n_nodes > 1 for tree in trees):
+            return False
+        every = self._is_everything(sample) and self.config.colsample >= 1.0
+        moved = max(float(np.abs(tree.value).max()) for tree in trees)
+        return every and moved <= self._rounding(sample)
+
+    def _rounding(self, sample: Sample) -> float:
         """What a single leaf may move the scores without meaning anything by it."""
-        drawn, newton = self.samples[-1].summary, self.config.objective.leaf_quantile is None
+        drawn, newton = sample.summary, self.config.objective.leaf_quantile is None
         step = drawn.max_gradient / drawn.max_hessian if newton and drawn.max_hessian else 0.0
         return max(1e-7 * step, 1e-12 * float(np.abs(self.model.baseline).max()))
+
+    def _is_over(self) -> bool:
+        """Whether this goes on from a run that found no split any more."""
+        if not self.resumed or any(tree.n_nodes > 1 for tree in self.model.last_trees()):
+            return False
+        try:
+            return self._is_still(self.draw(self.iterations.start, self.compute_gradients()))
+        except ConvergenceStop:
+            return False
 
     def _stop_for(self, answers: Iterable[str | None]) -> bool:
         """Note the first reason to stop, if there is any; every answer is heard."""
@@ -473,8 +492,8 @@ def _baseline(backend: Backend, objective: Objective) -> NDArray[np.float64]:
         found = 0.0
         for _ in range(_QUANTILE_STEPS):
             backend.set_baseline(np.full(backend.n_outputs, found))
-            step = float(residual_quantiles(backend, Tree.single_leaf(), alpha)[0])
-            found += step
+            (step,), _ = residual_quantiles(backend, Tree.single_leaf(), alpha)
+            found += float(step)
             if step == 0.0:
                 break
         return found

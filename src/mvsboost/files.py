@@ -47,10 +47,12 @@ def write_json(path: str | PathLike[str], content: Any) -> None:
     except FileNotFoundError:
         _replace(_followed(target), data, None)
         return
-    if stat.S_ISREG(mode):
+    # what /dev/stdout leads to may be a file that others write to as well
+    if stat.S_ISREG(mode) and target.parts[:2] not in (("/", "dev"), ("/", "proc")):
         _replace(_followed(target), data, stat.S_IMODE(mode))
     else:
-        with open(target, "wb", opener=lambda name, _: os.open(name, os.O_WRONLY)) as file:
+        flags = os.O_WRONLY | os.O_APPEND
+        with open(target, "wb", opener=lambda name, _: os.open(name, flags)) as file:
             file.write(data)
 
 

@@ -60,7 +60,7 @@ singles = st.floats(-1e6, 1e6, width=32)
 @given(st.lists(singles, min_size=1, max_size=40), st.floats(0.01, 0.99))
 @example([0.0, -0.0, 1.0], 0.5)
 def test_quantiles_are_exact(values, alpha):
-    seen = residual_quantiles(backend_of(values), Tree.single_leaf(), alpha)[0]
+    seen = residual_quantiles(backend_of(values), Tree.single_leaf(), alpha)[0][0]
     expected = quantile_of(np.array(values), np.ones(len(values)), alpha)
     assert seen == expected
 
@@ -75,7 +75,7 @@ def test_quantiles_are_exact(values, alpha):
 @example([(-8.0, 0.1), (1.0, 0.1), (1.5, 0.1), (100.0, 0.1), (200.0, 0.1), (300.0, 0.1)], 0.5)
 def test_weighted_quantiles_are_one_of_the_residuals_in_the_right_place(rows, alpha):
     values, weights = (np.array(column) for column in zip(*rows, strict=True))
-    seen = residual_quantiles(backend_of(values, weights), Tree.single_leaf(), alpha)[0]
+    seen = residual_quantiles(backend_of(values, weights), Tree.single_leaf(), alpha)[0][0]
     assert seen in values
     rank, slack = alpha * weights.sum(), 1e-9
     assert weights[values <= seen].sum() >= rank - slack
@@ -84,19 +84,20 @@ def test_weighted_quantiles_are_one_of_the_residuals_in_the_right_place(rows, al
 
 def test_rows_of_no_weight_do_not_count():
     backend = backend_of([-5.0, 1.0, 2.0, 3.0, 900.0], np.array([0.0, 1.0, 1.0, 1.0, 0.0]))
-    assert residual_quantiles(backend, Tree.single_leaf(), 0.01)[0] == 1.0
-    assert residual_quantiles(backend, Tree.single_leaf(), 0.99)[0] == 3.0
+    assert residual_quantiles(backend, Tree.single_leaf(), 0.01)[0][0] == 1.0
+    assert residual_quantiles(backend, Tree.single_leaf(), 0.99)[0][0] == 3.0
 
 
 def test_quantiles_of_each_leaf(make_rows, mixed_tree):
     rows = make_rows(150)
     backend = ReferenceBackend(rows, Absolute())
     backend.set_baseline(np.array([0.25]))
-    seen = residual_quantiles(backend, mixed_tree, 0.3)
+    seen, weight = residual_quantiles(backend, mixed_tree, 0.3)
     residual = (rows.target - 0.25).astype(np.float32).astype(np.float64)
     leaf = backend._leaf(mixed_tree)
     for node in range(5):
         inside = leaf == node
+        assert weight[node] == inside.sum()
         if inside.any():
             assert seen[node] == quantile_of(residual[inside], np.ones(inside.sum()), 0.3)
         else:

@@ -47,8 +47,10 @@ def sums_of_sample(
     return sums
 
 
-def residual_quantiles(backend: Backend, tree: Tree, alpha: float) -> NDArray[np.float64]:
-    """The weighted α-quantile of the residuals y − F of each leaf.
+def residual_quantiles(
+    backend: Backend, tree: Tree, alpha: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The weighted α-quantile of the residuals y − F of each leaf, and the weight of its rows.
 
     Found by counting: four calls fix the 32 bits of the answer's order key, eight at a
     time, so that only integer counts leave the rows, and the result is exact.
@@ -63,21 +65,22 @@ def residual_quantiles(backend: Backend, tree: Tree, alpha: float) -> NDArray[np
         reached = np.cumsum(counts, axis=1)
         if rank is None:
             # an integer: as a float it could pass the total, and no row would match
-            total = reached[:, -1]
+            total = np.where(tree.is_leaf, reached[:, -1], 0)
             rank = np.clip(np.ceil(alpha * total).astype(np.int64), 1, np.maximum(total, 1))
         digit = np.minimum((reached < rank[:, None]).sum(axis=1), counts.shape[1] - 1)
         rank = rank - np.where(digit > 0, reached[nodes, digit - 1], 0)
         prefix = (prefix << DIGIT_BITS) | digit
     values = residual_of_key(prefix.astype(np.uint32)).astype(np.float64)
-    values = np.where(tree.is_leaf & (reached[:, -1] > 0), values, 0.0)
+    values = np.where(total > 0, values, 0.0)
     if not np.isfinite(values).all():
         raise DataError("a residual of the target is too large for a float32; scale the target")
-    return values
+    return values, total / scale
 
 
 def with_quantiles(
     grown: GrownTree,
     quantiles: NDArray[np.float64],
+    weight: NDArray[np.float64],
     monotone: NDArray[np.int8],
     shrinkage: float,
 ) -> Tree:
@@ -86,7 +89,7 @@ def with_quantiles(
     The bounds that the tree was grown under are Newton values, which have another unit.
     """
     tree, (_, hessian, cover) = grown.structure, grown.decisive
-    numbers = np.array([in_order(tree, quantiles, monotone, cover), hessian, cover])
+    numbers = np.array([in_order(tree, quantiles, monotone, weight), hessian, cover])
     unbounded = np.full(tree.n_nodes, np.inf)
     return _finish(tree, -unbounded, unbounded, numbers, shrinkage)
 
