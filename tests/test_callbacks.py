@@ -351,8 +351,10 @@ def test_a_run_that_was_stopped_early_is_done(data, valid, slow, tmp_path, model
     assert train(data, slow(left), resume=True, **on).model.n_iterations == 20
 
 
-def test_a_run_that_found_no_split_is_done(make_data, make_config, tmp_path, model_bytes):
-    data, config = make_data("logistic", 60), make_config(min_samples_leaf=31, n_estimators=50)
+@pytest.mark.parametrize("sampler", [NoSampling(), GOSS(0.2, 0.3, warmup=1)], ids=repr)
+def test_a_run_that_found_no_split_is_done(sampler, make_data, make_config, tmp_path, model_bytes):
+    data = make_data("logistic", 60)
+    config = make_config(Logistic(), sampler, min_samples_leaf=31, n_estimators=50)
     path = tmp_path / "m.json"
     done = train(data, config, callbacks=[Checkpoint(path)])
     again = train(data, config, init_model=Model.load(path), resume=True)

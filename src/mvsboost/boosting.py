@@ -446,10 +446,11 @@ class _Run:
 
     def _is_over(self) -> bool:
         """Whether this goes on from a run that found no split any more."""
-        if not self.resumed or any(tree.n_nodes > 1 for tree in self.model.last_trees()):
+        trees = self.model.last_trees() if self.resumed else []
+        if not trees or any(tree.n_nodes > 1 for tree in trees):
             return False
         try:
-            return self._is_still(self.draw(self.iterations.start, self.compute_gradients()))
+            return self._is_still(self.draw(self._last, self.compute_gradients()))
         except ConvergenceStop:
             return False
 
