@@ -916,7 +916,7 @@ def unseen_categories_are_missing_ones(case: Case) -> None:
 
 # --- what must not be learned -------------------------------------------------------------------
 
-N_NOISE, N_IDS = 600, 150
+N_NOISE, N_IDS = 1200, 300
 
 
 @relation(objective=("squared", "logistic"))
@@ -953,8 +953,8 @@ def noise_is_not_learned_through_ids(case: Case) -> None:
         assert abs(auc - 0.5) < 5 * error, f"AUC {auc:.3f} on noise"
 
 
-MOST_HARM = 1.1
-"""Trees that read their own target come to 1.1 to 1.35, others to at most 1.07."""
+MOST_HARM = 1.08
+"""Trees that read their own target come to 1.12 to 1.4, others to at most 1.04."""
 
 
 def _fitted_somehow(case: Case, data: Data) -> Any:
