@@ -261,6 +261,7 @@ def test_a_second_look_counts_every_row(second_look, max_leaves, make_data, make
         assert sizes.min() >= 5
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("device", ["cpu", "reference"])
 @pytest.mark.parametrize("second_look", [0, 2])
 @pytest.mark.parametrize("sampler", [NoSampling(), MVS(0.5), SGB(0.5)], ids=repr)
@@ -279,6 +280,7 @@ def test_leaf_sums_of_all_rows_are_exact_beside_a_heavy_row(
         assert tree.hessian[tree.is_leaf] == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.large
 def test_leaf_sums_of_a_sample_are_exact_beside_a_heavy_row(make_config, model_bytes):
     """A sample of all rows but two comes to what the rows themselves come to, less those."""
     rng = np.random.default_rng(0)
@@ -398,6 +400,7 @@ def test_the_baseline_of_targets_of_any_size(size, make_config):
     assert model.baseline[0] == pytest.approx(np.average(y, weights=w), rel=1e-12)
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("weight", [1e-12, 1.0, 1e12])
 def test_tiny_targets_are_learned(weight, make_config):
     """However heavy the rows are: what counts is how large the targets are."""
@@ -412,6 +415,7 @@ def test_tiny_targets_are_learned(weight, make_config):
     assert np.exp(model.baseline[0]) == pytest.approx(y.mean())
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("name", ["logistic", "softmax", "squared", "absolute", "poisson"])
 @pytest.mark.parametrize("size", [2.0**-1060, 2.0**-200, 2.0**200, 2.0**1020])
 def test_weights_of_any_size_train_the_same_model(size, name, make_data, make_config):

@@ -83,6 +83,7 @@ class Pinball:
         return quantile(self.leaf_quantile)
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("scale", [0.01, 1.0, 1000.0])
 @pytest.mark.parametrize("second_look", [0, 2])
 @pytest.mark.parametrize(
