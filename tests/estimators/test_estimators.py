@@ -803,6 +803,13 @@ class TestContinuedStatistics:
         with pytest.warns(UserWarning, match=r"columns \['id'\] have more categories than bins"):
             small().fit(X, y, init_model=half)
 
+    def test_a_file_that_does_not_say_which_rows_it_is_of_is_warned_about(self, table):
+        X, y = table
+        state = small().fit(X, y).model_.to_dict()
+        del state["mapper"]["training"]
+        with pytest.warns(UserWarning, match="see their own target"):
+            small().fit(X, y, init_model=Model.from_dict(state))
+
     def test_rows_of_new_categories_are_not(self, table):
         half = small().fit(*table)
         X, y = table

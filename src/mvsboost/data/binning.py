@@ -404,12 +404,13 @@ class BinMapper:
         Where a column became target statistics, `transform` would show each row its own target.
         Parameters are those of `fit_transform`; `columns` must have passed `Schema.check`.
         """
-        if self.training is None:
+        statistics, known = self.statistics_sources, self.training
+        if not statistics:
             return self.transform(columns, n_threads)
-        if self.training != TrainingRows.of(self.features, columns, targets, self.training.seed):
+        # files of before do not say which rows they were
+        if known is None or known != TrainingRows.of(self.features, columns, targets, known.seed):
             return None
-        order, statistics = row_order(columns.n_rows, self.training.seed), self.statistics_sources
-        sources = self._sources(columns)
+        order, sources = row_order(columns.n_rows, known.seed), self._sources(columns)
         for source in statistics:
             column = columns.columns[source]
             assert isinstance(column, CategoricalColumn)
