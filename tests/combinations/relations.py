@@ -799,10 +799,6 @@ def scores_are_sums_of_leaves(case: Case) -> None:
         assert np.isfinite(np.asarray(estimator.predict(X), float)).all()
 
 
-def _codes(case: Case, y: Any) -> Any:
-    return y.astype(float)
-
-
 def _row_weights(case: Case, data: Data) -> Any:
     weight = np.ones(data.n_rows) if data.weight is None else data.weight
     if case.class_weight == "balanced":
@@ -875,7 +871,7 @@ def leaves_are_newton_steps(case: Case) -> None:
     data = make_data(case)
     estimator = fitted(case, data)
     weight, objective = _row_weights(case, data), estimator.model_.objective
-    y, step = _codes(case, data.y), objective.max_step
+    y, step = data.y.astype(float), objective.max_step
     for output, _, values, leaf, before in _leaf_walk(case, estimator, data):
         g, h = (a[output] * weight for a in objective.gradients(y, before))
         h = weight if case.order == 1 else h
@@ -1000,7 +996,7 @@ def metrics_are_as_by_hand(case: Case) -> None:
     (values,) = estimator.evals_result_["eval_0"].values()
     weight = np.ones(other.n_rows) if other.weight is None else other.weight
     for k, value in enumerate(values):
-        losses = _losses(case, _codes(case, other.y), scores_of(estimator, X, k + 1))
+        losses = _losses(case, other.y.astype(float), scores_of(estimator, X, k + 1))
         mean = np.average(losses, weights=weight / weight.max())
         mean = np.sqrt(mean) if case.objective == "squared" else mean
         np.testing.assert_allclose(value, mean, rtol=1e-6)
