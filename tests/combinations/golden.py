@@ -1,0 +1,60 @@
+"""Digests of model files over a matrix of combinations: what a change of layout must leave alone.
+
+python tests/combinations/golden.py             # compare with the record
+python tests/combinations/golden.py --record    # where models are meant to change
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import random
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from cases import Case, drawn_case, fitted, make_data
+from relations import scores_of, written
+
+RECORD = Path(__file__).with_name("golden.json")
+SMALL, LARGE = 240, 40
+"""Cases as the campaign draws them, and cases of some thousand rows on two threads."""
+
+
+def golden_cases() -> list[Case]:
+    numbers = random.Random("golden")
+    small = [drawn_case(numbers) for _ in range(SMALL)]
+    large = [drawn_case(numbers) for _ in range(LARGE)]
+    sizes = (1_500, 6_000, 20_000)
+    return small + [
+        replace(case, n_rows=sizes[i % 3], max_bins=(32, 255)[i % 2])
+        for i, case in enumerate(large)
+    ]
+
+
+def digest(case: Case) -> str:
+    """Hash of the model's file, but for the parameters, and of its predictions on new rows."""
+    estimator = fitted(case, n_jobs=1 if case.n_rows < 1_000 else 2)
+    scores = scores_of(estimator, make_data(case, stream=1).table(case.container))
+    whole = hashlib.sha256(written(estimator).encode())
+    whole.update(scores.tobytes())
+    return whole.hexdigest()[:16]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--record", action="store_true", help="keep the digests of today")
+    if parser.parse_args().record:
+        record = {repr(case): digest(case) for case in golden_cases()}
+        RECORD.write_text(json.dumps(record, indent=1) + "\n")
+        print(f"{len(record)} digests in {RECORD}")
+        return 0
+    record = json.loads(RECORD.read_text())
+    changed = [case for case in golden_cases() if digest(case) != record[repr(case)]]
+    print(*changed, f"{len(record) - len(changed)} of {len(record)} the same", sep="\n")
+    return 1 if changed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
