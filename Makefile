@@ -21,7 +21,7 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	PYTHONPATH=src $(BIN)/lint-imports
+	PYTHONPATH=src:. $(BIN)/lint-imports
 
 unit: $(VENV)/dev.stamp
 	rm -f .coverage .coverage.*
@@ -52,7 +52,7 @@ bench: $(VENV)/bench.stamp
 
 # SIZE=standard takes hours, SIZE=full days; what was done already is not done again
 paper: $(VENV)/paper.stamp
-	$(BIN)/mvsboost paper --size $(SIZE) --jobs $(JOBS) --out paper-results
+	$(BIN)/python -m research --size $(SIZE) --jobs $(JOBS) --out paper-results
 
 docs: $(VENV)/dev.stamp
 	$(BIN)/python docs/generate.py

@@ -3,7 +3,7 @@
     python benchmarks/rounding.py [--seeds 5] [--sets Adult "IEEE fraud"]
 
 The more rows a tree sums, the fewer levels each row's gradient and hessian keep
-(`mvsboost.fixedpoint`). Here rows are packed as coarsely as if there were many more of them.
+(`mvsboost.exact.fixedpoint`). Here rows are packed as coarsely as if there were many more of them.
 That is harder than really having them: the noise of rounding averages out over the rows of a
 node, and these nodes have few.
 
@@ -29,12 +29,13 @@ from cases import Data, adult, ieee_fraud, synthetic
 from sklearn.metrics import log_loss, roc_auc_score
 from table import rows_of
 
-from mvsboost import MVS, fixedpoint
+from mvsboost import MVS
 from mvsboost.backends.cpu import CPUBackend
 from mvsboost.boosting import TrainConfig, train
 from mvsboost.data import Dataset
 from mvsboost.errors import DataError
-from mvsboost.fixedpoint import Packing
+from mvsboost.exact import fixedpoint
+from mvsboost.exact.fixedpoint import Packing
 from mvsboost.objectives import Logistic
 from mvsboost.sampling import make_sampler
 from mvsboost.trees import TreeParams

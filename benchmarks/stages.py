@@ -19,10 +19,10 @@ from cases import synthetic
 from table import rows_of
 
 from mvsboost import MVS
-from mvsboost.backends.cpu.threads import Threads
 from mvsboost.boosting import TrainConfig, TrainResult, train
 from mvsboost.data import Dataset
 from mvsboost.objectives import Logistic
+from mvsboost.runtime.threads import Threads
 from mvsboost.sampling import make_sampler
 from mvsboost.trees import TreeParams
 

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from mvsboost.backends import protocol
-from mvsboost.backends.cpu import growing, threads
-from mvsboost.backends.protocol import BinnedRows
+from mvsboost.backends.cpu import growing
+from mvsboost.backends.messages import BinnedRows
 from mvsboost.boosting import TrainConfig
 from mvsboost.data import Dataset
 from mvsboost.model import Model
 from mvsboost.objectives import Logistic, Squared
+from mvsboost.runtime import threads
 from mvsboost.sampling import NoSampling
 from mvsboost.trees import Tree, TreeParams
 from mvsboost.trees.tree import pack_set

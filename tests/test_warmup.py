@@ -16,7 +16,7 @@ import pytest
 import mvsboost
 from mvsboost import SGB, MVSClassifier, MVSRegressor
 from mvsboost.backends.cpu import compilation
-from mvsboost.jit import KERNELS
+from mvsboost.runtime.jit import KERNELS
 from mvsboost.warmup import warm_up
 
 
@@ -93,8 +93,8 @@ def test_the_cache_folder_is_where_numba_keeps_it(monkeypatch: pytest.MonkeyPatc
 FIRST_USE = """
 import numpy as np
 from mvsboost.backends.cpu.compilation import announce_compilation, needs_compilation
-from mvsboost.backends.cpu.crew import make_crew
-from mvsboost.backends.cpu.gradients import range_of
+from mvsboost.runtime.pool import make_crew
+from mvsboost.kernels.gradients import range_of
 
 announce_compilation()
 announce_compilation()
@@ -129,7 +129,7 @@ def compiled() -> dict[str, int]:
 
 
 LEFT_OUT = """
-from mvsboost.jit import KERNELS
+from mvsboost.runtime.jit import KERNELS
 from mvsboost.warmup import warm_up
 
 assert KERNELS and warm_up() > 0

@@ -39,7 +39,6 @@ _MODULES = (
     "estimators",
     "metrics",
     "model",
-    "numerics",
     "objectives",
     "plots",
     "sampling",
@@ -77,7 +76,6 @@ if TYPE_CHECKING:
     from mvsboost import estimators as estimators
     from mvsboost import metrics as metrics
     from mvsboost import model as model
-    from mvsboost import numerics as numerics
     from mvsboost import objectives as objectives
     from mvsboost import plots as plots
     from mvsboost import sampling as sampling

@@ -16,18 +16,19 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from mvsboost.backends.protocol import Backend, BinnedRows, GradientRange
+from mvsboost.backends.messages import BinnedRows, GradientRange
+from mvsboost.backends.protocol import Backend
 from mvsboost.backends.registry import BackendFactory, backend_factory
 from mvsboost.backends.timed import TimedBackend
 from mvsboost.callbacks import Callback, Progress, check_callbacks
 from mvsboost.data import BinMapper, Dataset
 from mvsboost.errors import ConvergenceStop, DataError, ObjectiveError, ParameterError
-from mvsboost.fixedpoint import Packing, check_rows, sum_scale
+from mvsboost.exact.fixedpoint import Packing, check_rows, sum_scale
+from mvsboost.exact.random import Purpose, stream_key, uniform
 from mvsboost.metrics import Metric, default_metric
 from mvsboost.model import Model
 from mvsboost.objectives import Objective, same_kind
 from mvsboost.parameters import check_parameters
-from mvsboost.random import Purpose, stream_key, uniform
 from mvsboost.sampling import (
     GradientMoments,
     LeafSummary,

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from mvsboost.errors import ParameterError
-from mvsboost.files import check_path
 from mvsboost.model import Model
+from mvsboost.model.files import check_path
 
 __all__ = [
     "Callback",

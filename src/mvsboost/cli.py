@@ -1,4 +1,4 @@
-"""The command line: ``mvsboost demo``, ``paper``, ``warmup`` and ``info``."""
+"""The command line: ``mvsboost demo``, ``warmup`` and ``info``."""
 
 from __future__ import annotations
 
@@ -7,20 +7,18 @@ import io
 import shlex
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from mvsboost import __version__
-from mvsboost.errors import DataError, MVSBoostError, ParameterError
+from mvsboost.errors import MVSBoostError, ParameterError
 
-__all__ = ["main"]
+__all__ = ["main", "run"]
 
 _QUICK: dict[str, Any] = {"n_rows": 2000, "n_trees": 3, "n_seeds": 1, "rates": (0.2,)}
 
-_FLAGS = {
-    "demo": {"n_trees": "--trees", "n_seeds": "--seeds", "rates": "--rates"},
-    "paper": {name: f"--{name}" for name in ("size", "only", "datasets", "jobs", "check")},
-}
+_FLAGS = {"demo": {"n_trees": "--trees", "n_seeds": "--seeds", "rates": "--rates"}}
 """What the parameters that an error can name are called on the command line."""
 
 _NOWHERE = "no folder (none can be written to: set NUMBA_CACHE_DIR)"
@@ -29,26 +27,53 @@ _NOWHERE = "no folder (none can be written to: set NUMBA_CACHE_DIR)"
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; the exit code says how it ended.
 
-    It is 0, 1 where the command failed, 2 where it was called wrongly, or 130 where it was
-    interrupted.
-
     Parameters
     ----------
     argv : sequence of str, optional
         Arguments without the program's name; those of the process by default.
     """
-    _replace_what_cannot_be_shown()
     arguments = list(sys.argv[1:] if argv is None else argv)
     options = _parser().parse_args(arguments)
     options.command_line = shlex.join(["mvsboost", *arguments])
+    command = options.command
+    return run(
+        f"mvsboost {command}", partial(_COMMANDS[command], options), flags=_FLAGS.get(command, {})
+    )
+
+
+def run(
+    program: str, action: Callable[[], None], *, flags: Mapping[str, str], kept: str = ""
+) -> int:
+    """Run what a command does; its errors become one line and an exit code.
+
+    That is 0, 1 where the command failed, 2 where it was called wrongly, or 130 where it was
+    interrupted.
+
+    Parameters
+    ----------
+    program : str
+        What was called.
+    action : callable
+    flags : mapping from parameter to flag
+        What the parameters that an error can name are called on the command line.
+    kept : str
+        Said where it is interrupted.
+    """
+
+    def end(message: str, code: int) -> int:
+        print(f"{program}: {message}", file=sys.stderr)
+        return code
+
+    _replace_what_cannot_be_shown()
     try:
-        _COMMANDS[options.command](options)
+        action()
     except ParameterError as error:
-        return _end(options.command, f"error: {_with_flag(options.command, error)}", 2)
+        flag = flags.get(error.parameter, error.parameter)
+        return end(f"error: {ParameterError(flag, error.value, error.allowed)}", 2)
     except (MVSBoostError, ImportError, OSError) as error:
-        return _end(options.command, f"error: {error}", 1)
+        return end(f"error: {error}", 1)
     except KeyboardInterrupt:
-        return _end(options.command, f"interrupted{_kept(options)}", 130)
+        return end(f"interrupted{kept}", 130)
     return 0
 
 
@@ -57,23 +82,6 @@ def _replace_what_cannot_be_shown() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-
-
-def _with_flag(command: str, error: ParameterError) -> ParameterError:
-    """The error with the name that was typed here."""
-    flag = _FLAGS.get(command, {}).get(error.parameter, error.parameter)
-    return ParameterError(flag, error.value, error.allowed)
-
-
-def _kept(options: argparse.Namespace) -> str:
-    if options.command == "paper" and options.check is None:
-        return "; what is done is kept, and the same command goes on from there"
-    return ""
-
-
-def _end(command: str, message: str, code: int) -> int:
-    print(f"mvsboost {command}: {message}", file=sys.stderr)
-    return code
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -98,39 +106,9 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="a look at the form of the results: 2000 rows, 3 trees, one rate",
     )
-    _add_paper(commands)
     commands.add_parser("warmup", help="compile all kernels ahead of the first fit")
     commands.add_parser("info", help="versions, cores and the folder of compiled kernels")
     return parser
-
-
-def _add_paper(commands: Any) -> None:
-    paper = commands.add_parser("paper", help="repeat the paper's experiments on real data")
-    paper.add_argument(
-        "--size",
-        default="quick",
-        metavar="SIZE",
-        help="quick (minutes), standard (hours) or full (the paper's protocol, days)",
-    )
-    paper.add_argument(
-        "--only",
-        nargs="+",
-        metavar="NAME",
-        help="experiments: preparation, quality, rates, pace, splits, folds, time, trees, large, "
-        "suite, theory, hosts, ablation (those of the size)",
-    )
-    paper.add_argument("--datasets", nargs="+", metavar="NAME", help="sets (those of the size)")
-    paper.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (%(default)s)")
-    paper.add_argument("--data", metavar="DIR", help="folder of the data ($MVSBOOST_DATA)")
-    paper.add_argument(
-        "--out", default="paper-results", metavar="DIR", help="folder for results (%(default)s)"
-    )
-    paper.add_argument(
-        "--check",
-        type=int,
-        metavar="N",
-        help="repeat N random fits of each set in the folder of results, and compare",
-    )
 
 
 # each command imports what it needs, so that --help and --version answer at once
@@ -148,39 +126,6 @@ def _demo(options: argparse.Namespace) -> None:
     print(f"\n{time.perf_counter() - start:.0f} s in all; results:")
     for path in (result.table, result.figure, result.page):
         print(f"  {path}")
-
-
-def _paper(options: argparse.Namespace) -> None:
-    from mvsboost.paper.command import run_paper
-
-    if options.check is not None:
-        _check_paper(options)
-        return
-    for path in run_paper(
-        size=options.size,
-        experiments=options.only,
-        sets=options.datasets,
-        jobs=options.jobs,
-        data=options.data,
-        out=options.out,
-        command=options.command_line,
-    ):
-        print(path)
-
-
-def _check_paper(options: argparse.Namespace) -> None:
-    from mvsboost.paper.check import check_paper, format_checks
-
-    checks = check_paper(
-        options.check,
-        sets=options.datasets,
-        jobs=options.jobs,
-        data=options.data,
-        out=options.out,
-    )
-    print(format_checks(checks))
-    if failed := sum(not check.same for check in checks):
-        raise DataError(f"{failed} of {len(checks)} fits differ or could not be repeated")
 
 
 def _warmup(options: argparse.Namespace) -> None:
@@ -208,4 +153,4 @@ def _info(options: argparse.Namespace) -> None:
         print(f"{name:<14}{value}")
 
 
-_COMMANDS = {"demo": _demo, "paper": _paper, "warmup": _warmup, "info": _info}
+_COMMANDS = {"demo": _demo, "warmup": _warmup, "info": _info}

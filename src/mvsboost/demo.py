@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 
-from mvsboost.backends.cpu.threads import available_cores
 from mvsboost.boosting import TrainConfig, train
 from mvsboost.data import Dataset
 from mvsboost.datasets import load_adult
@@ -23,6 +22,7 @@ from mvsboost.errors import ParameterError
 from mvsboost.objectives import Logistic
 from mvsboost.plots import plot_error_by_rate, to_png
 from mvsboost.report import Code, Picture, Section, Table, Text, environment, write_page
+from mvsboost.runtime.threads import available_cores
 from mvsboost.sampling import GOSS, MVS, SGB, NoSampling, Sampler
 from mvsboost.trees import TreeParams
 

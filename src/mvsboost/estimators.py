@@ -21,15 +21,15 @@ from sklearn.utils import check_random_state, column_or_1d, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mvsboost.backends.cpu.threads import available_cores
 from mvsboost.boosting import TrainConfig, TrainResult, train
 from mvsboost.callbacks import Callback, Checkpoint, EarlyStopping, LogProgress, check_callbacks
 from mvsboost.data import Columns, Dataset, check_lengths, check_weight, ingest
 from mvsboost.data.ingest import as_table
 from mvsboost.errors import DataError, ModelFormatError, ObjectiveError, ParameterError
-from mvsboost.files import check_path
+from mvsboost.exact.random import rows_set_aside
 from mvsboost.metrics import Metric, default_metric, get_metric
 from mvsboost.model import Model
+from mvsboost.model.files import check_path
 from mvsboost.objectives import Objective, make_objective, same_kind
 from mvsboost.parameters import (
     check_parameters,
@@ -38,7 +38,7 @@ from mvsboost.parameters import (
     plain_parameters,
     revive,
 )
-from mvsboost.random import rows_set_aside
+from mvsboost.runtime.threads import available_cores
 from mvsboost.sampling import Sampler, make_sampler
 from mvsboost.trees import TreeParams
 

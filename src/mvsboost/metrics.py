@@ -16,10 +16,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mvsboost.backends.protocol import Backend, read_only
+from mvsboost.backends.messages import read_only
+from mvsboost.backends.protocol import Backend
 from mvsboost.errors import DataError, ParameterError
-from mvsboost.fixedpoint import sum_scale
-from mvsboost.numerics import exp, log
+from mvsboost.exact.fixedpoint import sum_scale
+from mvsboost.exact.numerics import exp, log
 from mvsboost.objectives.base import Objective
 from mvsboost.objectives.builtin import Absolute, Logistic, Quantile, Softmax
 from mvsboost.objectives.links import FloatArray, IdentityLink, Link

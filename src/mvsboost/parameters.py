@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from mvsboost.backends.registry import DEVICES
-from mvsboost.dtypes import MAX_BINS
 from mvsboost.errors import ParameterError
+from mvsboost.exact.dtypes import MAX_BINS
 from mvsboost.objectives import objective_from_dict
 from mvsboost.objectives.builtin import BUILTIN
 from mvsboost.sampling import SAMPLERS

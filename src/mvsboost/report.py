@@ -15,8 +15,8 @@ from importlib.metadata import PackageNotFoundError, version
 from os import PathLike
 from pathlib import Path
 
-from mvsboost.backends.cpu.threads import available_cores
 from mvsboost.errors import DataError
+from mvsboost.runtime.threads import available_cores
 
 __all__ = [
     "Code",

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from mvsboost.backends.composite import CompositeBackend
+from mvsboost.exact.random import Purpose, stream_key, uniform
 from mvsboost.objectives import Objective, make_objective
-from mvsboost.random import Purpose, stream_key, uniform
 from mvsboost.sampling import Sample, SampledRows, Sampler, make_sampler
 from mvsboost.sampling.gradient_rows import GradientRows
 

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from mvsboost.backends.composite import CompositeBackend
 from mvsboost.backends.cpu import CPUBackend
 from mvsboost.backends.cpu.compilation import keep_quiet
-from mvsboost.backends.cpu.threads import Threads
 from mvsboost.boosting import TrainConfig, train
 from mvsboost.data import Dataset
-from mvsboost.dtypes import MAX_BINS
 from mvsboost.estimators import MVSClassifier, MVSRegressor
+from mvsboost.exact.dtypes import MAX_BINS
 from mvsboost.objectives import Logistic
+from mvsboost.runtime.threads import Threads
 from mvsboost.sampling import GOSS, MVS, SGB
 from mvsboost.trees import TreeParams
 

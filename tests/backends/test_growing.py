@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from mvsboost.backends.cpu import CPUBackend, growing
-from mvsboost.backends.protocol import AllRows, BinnedRows, Smallest
+from mvsboost.backends.draws import AllRows, Smallest
+from mvsboost.backends.messages import BinnedRows
 from mvsboost.backends.reference import ReferenceBackend
 from mvsboost.boosting import train
-from mvsboost.fixedpoint import Packing
+from mvsboost.exact.fixedpoint import Packing
+from mvsboost.exact.random import Purpose, stream_key
 from mvsboost.objectives import Squared
-from mvsboost.random import Purpose, stream_key
 from mvsboost.sampling import MVS
 from mvsboost.trees import FeatureTable, TreeParams, grow_tree
 

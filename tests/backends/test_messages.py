@@ -9,18 +9,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from mvsboost.backends.cpu import CPUBackend
-from mvsboost.backends.protocol import (
-    BinnedRows,
-    DrawSummary,
-    GradientRange,
-    RankKey,
-    feature_offsets,
-    residual_key,
-    residual_of_key,
-)
+from mvsboost.backends.draws import DrawSummary, RankKey
+from mvsboost.backends.messages import BinnedRows, GradientRange, residual_key, residual_of_key
 from mvsboost.backends.reference import ReferenceBackend
 from mvsboost.backends.registry import DEVICES, backend_factory
 from mvsboost.errors import ParameterError
+from mvsboost.kernels.histogram import feature_offsets
 from mvsboost.objectives import Squared
 
 singles = hnp.arrays(np.float32, st.integers(1, 30), elements=st.floats(width=32, allow_nan=False))

@@ -16,27 +16,27 @@ from hypothesis import strategies as st
 
 from mvsboost.backends.composite import CompositeBackend
 from mvsboost.backends.cpu import CPUBackend
-from mvsboost.backends.protocol import (
-    RANK_BITS,
+from mvsboost.backends.draws import (
     AllRows,
-    Backend,
     BayesianBootstrap,
     Certain,
     DrawSummary,
     Given,
-    NodeSplit,
     Poisson,
     PoissonBootstrap,
     RankKey,
-    RowSet,
     Score,
     ScoreRule,
     Smallest,
     TopAndRest,
 )
+from mvsboost.backends.messages import NodeSplit, RowSet
+from mvsboost.backends.protocol import Backend
 from mvsboost.backends.reference import ReferenceBackend
 from mvsboost.errors import ParameterError
-from mvsboost.fixedpoint import Packing
+from mvsboost.exact.fixedpoint import Packing
+from mvsboost.exact.random import Purpose, stream_key
+from mvsboost.kernels.sampling import RANK_BITS
 from mvsboost.metrics import RowMean, get_metric
 from mvsboost.objectives import (
     Absolute,
@@ -47,7 +47,6 @@ from mvsboost.objectives import (
     Squared,
 )
 from mvsboost.objectives import Poisson as PoissonLoss
-from mvsboost.random import Purpose, stream_key
 from mvsboost.sampling.samplers import _poisson_distribution
 
 KEY = stream_key(1, 2, Purpose.DRAW)

@@ -23,7 +23,7 @@ from mvsboost import (
     NoSampling,
     PoissonBootstrap,
 )
-from mvsboost.numerics import exp
+from mvsboost.exact.numerics import exp
 
 # --- objectives of a user's own -----------------------------------------------------------------
 

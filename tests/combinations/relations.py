@@ -38,10 +38,11 @@ from cases import (
 
 from mvsboost import Dataset, Model, TrainConfig, TreeParams, train
 from mvsboost.backends.composite import CompositeBackend
-from mvsboost.backends.cpu import CPUBackend, growing, threads
+from mvsboost.backends.cpu import CPUBackend, growing
 from mvsboost.backends.reference import ReferenceBackend
 from mvsboost.errors import SchemaError
 from mvsboost.objectives import make_objective as as_objective
+from mvsboost.runtime import threads
 
 __all__ = ["RELATIONS", "Relation"]
 

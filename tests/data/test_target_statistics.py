@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mvsboost.data import CategoricalColumn, TargetStatistics, row_order, target_columns
 from mvsboost.errors import ParameterError
-from mvsboost.numerics import log
+from mvsboost.exact.numerics import log
 
 
 def column(codes: list[int] | np.ndarray, n: int) -> CategoricalColumn:

@@ -9,7 +9,7 @@ import pytest
 from mvsboost import GOSS, MVS, SGB, MVSClassifier, MVSRegressor
 from mvsboost.callbacks import EarlyStopping, TimeLimit
 from mvsboost.errors import DataError, MVSBoostError, ObjectiveError, ParameterError
-from mvsboost.random import rows_set_aside
+from mvsboost.exact.random import rows_set_aside
 
 X = np.arange(40.0).reshape(20, 2)
 Y = np.arange(20) % 2

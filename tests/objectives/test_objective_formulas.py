@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mvsboost.errors import DataError, ParameterError
-from mvsboost.numerics import coarse_sigmoid, exp
+from mvsboost.exact.numerics import coarse_sigmoid, exp
 from mvsboost.objectives import (
     Absolute,
     Logistic,

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mvsboost.backends.composite import CompositeBackend
-from mvsboost.backends.protocol import RANK_BITS, RankKey, Score, ScoreRule, score_key
+from mvsboost.backends.draws import RankKey, Score, ScoreRule, score_key
 from mvsboost.errors import ParameterError
+from mvsboost.kernels.sampling import RANK_BITS
 from mvsboost.sampling import cut_largest, cut_smallest
 from mvsboost.testing import GradientRows
 

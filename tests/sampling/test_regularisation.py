@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mvsboost.backends.protocol import Score, ScoreRule
+from mvsboost.backends.draws import Score, ScoreRule
 from mvsboost.errors import ParameterError
 from mvsboost.sampling import LAMBDA_FLOOR, MVS, LeafSummary, regularisation
 from mvsboost.sampling.base import score_rows

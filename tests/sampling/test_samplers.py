@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from mvsboost.backends.protocol import GradientRange
+from mvsboost.backends.messages import GradientRange
 from mvsboost.errors import ConvergenceStop, DataError, ParameterError
 from mvsboost.sampling import (
     GOSS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mvsboost.backends.protocol import Smallest
+from mvsboost.backends.draws import Smallest
 from mvsboost.objectives import (
     Absolute,
     Logistic,

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from mvsboost.backends.protocol import Score, ScoreRule
+from mvsboost.backends.draws import Score, ScoreRule
 from mvsboost.sampling import (
     MVS,
     SAMPLERS,

@@ -11,7 +11,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from mvsboost.backends.composite import CompositeBackend
-from mvsboost.backends.protocol import Score, ScoreRule
+from mvsboost.backends.draws import Score, ScoreRule
 from mvsboost.errors import ParameterError
 from mvsboost.sampling import (
     inclusion_probabilities,

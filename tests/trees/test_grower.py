@@ -9,14 +9,16 @@ from functools import partial
 import numpy as np
 import pytest
 
-from mvsboost.backends.cpu import CPUBackend, threads
-from mvsboost.backends.cpu import grow as whole_tree
+from mvsboost.backends.cpu import CPUBackend
 from mvsboost.backends.cpu.compilation import jit_enabled
-from mvsboost.backends.protocol import AllRows, RowSet, Smallest
+from mvsboost.backends.draws import AllRows, Smallest
+from mvsboost.backends.messages import RowSet
 from mvsboost.backends.reference import ReferenceBackend
-from mvsboost.fixedpoint import Packing
+from mvsboost.exact.fixedpoint import Packing
+from mvsboost.exact.random import Purpose, stream_key
+from mvsboost.kernels import tree as whole_tree
 from mvsboost.objectives import Squared
-from mvsboost.random import Purpose, stream_key
+from mvsboost.runtime import threads
 from mvsboost.trees import FeatureTable, TreeParams, grow_tree, grower
 
 KEY = stream_key(0, 0, Purpose.ROUNDING)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mvsboost.backends.cpu.nodes import finish_nodes
-from mvsboost.backends.protocol import BinnedRows
+from mvsboost.backends.messages import BinnedRows
 from mvsboost.backends.reference import ReferenceBackend
+from mvsboost.kernels.nodes import finish_nodes
 from mvsboost.objectives import Absolute
 from mvsboost.trees import Tree
 from mvsboost.trees.leaves import in_order, residual_quantiles, sums_of_all_rows

@@ -14,20 +14,12 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mvsboost.backends.protocol import (
-    Backend,
-    DrawRule,
-    DrawSummary,
-    GradientRange,
-    NodeSplit,
-    RankKey,
-    RowMetric,
-    RowSet,
-    ScoreRule,
-    TreeArrays,
-)
+from mvsboost.backends.draws import DrawRule, DrawSummary, RankKey, ScoreRule
+from mvsboost.backends.messages import GradientRange, NodeSplit, RowMetric, RowSet
+from mvsboost.backends.protocol import Backend
 from mvsboost.errors import ParameterError
-from mvsboost.fixedpoint import Packing
+from mvsboost.exact.fixedpoint import Packing
+from mvsboost.kernels.apply import TreeArrays
 
 T = TypeVar("T")
 

@@ -12,26 +12,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mvsboost.backends.protocol import (
+from mvsboost.backends.draws import DrawRule, DrawSummary, RankKey, ScoreRule
+from mvsboost.backends.messages import (
     DIGIT_BITS,
-    RANK_BITS,
     BinnedRows,
-    DrawRule,
-    DrawSummary,
     GradientRange,
     NodeSplit,
-    RankKey,
     RowMetric,
     RowObjective,
     RowSet,
-    ScoreRule,
-    TreeArrays,
-    feature_offsets,
     residual_key,
 )
-from mvsboost.dtypes import GRADIENT, PACKED, SCORE
-from mvsboost.fixedpoint import Packing, sum_scale
-from mvsboost.random import uniform
+from mvsboost.exact.dtypes import GRADIENT, PACKED, SCORE
+from mvsboost.exact.fixedpoint import Packing, sum_scale
+from mvsboost.exact.random import uniform
+from mvsboost.kernels.apply import TreeArrays
+from mvsboost.kernels.histogram import feature_offsets
+from mvsboost.kernels.sampling import RANK_BITS
 
 
 class ReferenceBackend:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mvsboost.backends.cpu import CPUBackend
-from mvsboost.backends.cpu.ahead import prepare_kernels
-from mvsboost.backends.cpu.threads import Threads
-from mvsboost.backends.protocol import Backend, BinnedRows, RowObjective
+from mvsboost.backends.cpu.precompile import prepare_kernels
+from mvsboost.backends.messages import BinnedRows, RowObjective
+from mvsboost.backends.protocol import Backend
 from mvsboost.backends.reference import ReferenceBackend
 from mvsboost.errors import ParameterError
+from mvsboost.runtime.threads import Threads
 
 DEVICES = ("cpu", "reference")
 

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from mvsboost.data.columns import UNSEEN, CategoricalColumn, Columns, Floats
 from mvsboost.data.schema import Schema
 from mvsboost.data.target_statistics import TargetStatistics, row_order
-from mvsboost.dtypes import BIN, MAX_BINS
 from mvsboost.errors import DataError, ParameterError
-from mvsboost.jit import kernel
-from mvsboost.random import Purpose, row_bits, stream_key
+from mvsboost.exact.dtypes import BIN, MAX_BINS
+from mvsboost.exact.random import Purpose, row_bits, stream_key
+from mvsboost.runtime.jit import kernel
 
 __all__ = ["BinFeature", "BinMapper", "find_edges"]
 

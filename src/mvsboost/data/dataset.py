@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mvsboost.backends.protocol import BinnedRows
+from mvsboost.backends.messages import BinnedRows
 from mvsboost.data.binning import SAMPLE_ROWS, BinMapper
 from mvsboost.data.columns import UNSEEN, CategoricalColumn, Columns
 from mvsboost.data.ingest import CategoricalFeatures, ingest
 from mvsboost.data.schema import Schema
 from mvsboost.data.target_statistics import target_columns
-from mvsboost.dtypes import MAX_BINS, WEIGHT
 from mvsboost.errors import DataError, ParameterError
-from mvsboost.fixedpoint import power_of_two_below
+from mvsboost.exact.dtypes import MAX_BINS, WEIGHT
+from mvsboost.exact.fixedpoint import power_of_two_below
 
 __all__ = ["Dataset", "check_lengths"]
 

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from mvsboost.data.columns import UNSEEN, CategoricalColumn
 from mvsboost.errors import ParameterError
-from mvsboost.jit import kernel
-from mvsboost.numerics import log
-from mvsboost.random import Purpose, row_bits, stream_key
+from mvsboost.exact.numerics import log
+from mvsboost.exact.random import Purpose, row_bits, stream_key
+from mvsboost.runtime.jit import kernel
 
 __all__ = ["TargetStatistics", "row_order", "target_columns"]
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from mvsboost.errors import DataError, ParameterError
-from mvsboost.numerics import coarse_sigmoid, exp, log
+from mvsboost.exact.numerics import coarse_sigmoid, exp, log
 from mvsboost.objectives.base import Objective
 from mvsboost.objectives.links import (
     LOG_STEP,

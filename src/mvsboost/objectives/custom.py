@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mvsboost.backends.protocol import read_only
+from mvsboost.backends.messages import read_only
 from mvsboost.errors import ObjectiveError, ParameterError
 from mvsboost.objectives.base import Objective
 from mvsboost.objectives.links import (

@@ -2,7 +2,7 @@
 
 Scores have shape (K, n), one row an output; K is 1 for all links but the
 multinomial one. Functions that work per element also take (K,) arrays, as a
-baseline is. Exponentials and logarithms are those of `mvsboost.numerics`, so a
+baseline is. Exponentials and logarithms are those of `mvsboost.exact.numerics`, so a
 prediction has the same bits on every machine.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mvsboost.errors import DataError, ParameterError
-from mvsboost.numerics import exp, log, sigmoid
+from mvsboost.exact.numerics import exp, log, sigmoid
 
 __all__ = [
     "STEP_OF_LINK",

@@ -8,19 +8,19 @@ from collections.abc import Callable
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from mvsboost.backends.protocol import (
+from mvsboost.backends.draws import (
     AllRows,
     DrawRule,
     DrawSummary,
-    GradientRange,
     RankKey,
     Score,
     ScoreRule,
     Smallest,
 )
+from mvsboost.backends.messages import GradientRange
 from mvsboost.errors import ConvergenceStop, DataError, ParameterError
-from mvsboost.fixedpoint import power_of_two_below
-from mvsboost.random import Purpose, stream_key
+from mvsboost.exact.fixedpoint import power_of_two_below
+from mvsboost.exact.random import Purpose, stream_key
 from mvsboost.sampling.context import Sample, SampledRows, SamplingContext
 from mvsboost.sampling.rank import cut_smallest
 

@@ -10,7 +10,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mvsboost.backends.protocol import DrawRule, DrawSummary, GradientRange, RankKey, ScoreRule
+from mvsboost.backends.draws import DrawRule, DrawSummary, RankKey, ScoreRule
+from mvsboost.backends.messages import GradientRange
 
 __all__ = ["GradientMoments", "LeafSummary", "Sample", "SampledRows", "SamplingContext"]
 

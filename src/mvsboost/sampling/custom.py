@@ -7,7 +7,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mvsboost.backends.protocol import Given, read_only
+from mvsboost.backends.draws import Given
+from mvsboost.backends.messages import read_only
 from mvsboost.errors import ParameterError
 from mvsboost.sampling.base import Sampler, draw_some
 from mvsboost.sampling.context import Sample, SampledRows, SamplingContext

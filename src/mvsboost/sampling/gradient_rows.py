@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mvsboost.backends.protocol import BinnedRows
+from mvsboost.backends.messages import BinnedRows
 from mvsboost.backends.reference import ReferenceBackend
-from mvsboost.dtypes import BIN, GRADIENT
+from mvsboost.exact.dtypes import BIN, GRADIENT
 from mvsboost.sampling.context import SamplingContext
 
 __all__ = ["GradientRows"]

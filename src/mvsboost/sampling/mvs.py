@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mvsboost.backends.protocol import (
+from mvsboost.backends.draws import (
     Certain,
     DrawSummary,
     Poisson,
@@ -15,7 +15,7 @@ from mvsboost.backends.protocol import (
     TopAndRest,
 )
 from mvsboost.errors import ConvergenceStop, ParameterError
-from mvsboost.random import Purpose, stream_key
+from mvsboost.exact.random import Purpose, stream_key
 from mvsboost.sampling.base import Sampler, check_share, draw_some, score_rows
 from mvsboost.sampling.context import Sample, SampledRows, SamplingContext
 from mvsboost.sampling.rank import cut_largest

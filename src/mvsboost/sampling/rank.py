@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from mvsboost.backends.protocol import RANK_BITS, RankKey
+from mvsboost.backends.draws import RankKey
 from mvsboost.errors import ParameterError
+from mvsboost.kernels.sampling import RANK_BITS
 from mvsboost.sampling.context import SampledRows
 
 __all__ = ["cut_largest", "cut_smallest"]

@@ -11,9 +11,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mvsboost.backends.protocol import GradientRange, Score, ScoreRule
+from mvsboost.backends.draws import Score, ScoreRule
+from mvsboost.backends.messages import GradientRange
 from mvsboost.errors import ParameterError
-from mvsboost.fixedpoint import sum_scale
+from mvsboost.exact.fixedpoint import sum_scale
 from mvsboost.sampling.base import score_rows
 from mvsboost.sampling.context import GradientMoments, SampledRows, SamplingContext
 

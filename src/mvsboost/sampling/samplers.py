@@ -8,11 +8,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from mvsboost.backends import protocol
-from mvsboost.backends.protocol import RankKey, Score, ScoreRule, Smallest, TopAndRest
+from mvsboost.backends import draws
+from mvsboost.backends.draws import RankKey, Score, ScoreRule, Smallest, TopAndRest
 from mvsboost.errors import ParameterError
-from mvsboost.numerics import exp
-from mvsboost.random import Purpose, stream_key
+from mvsboost.exact.numerics import exp
+from mvsboost.exact.random import Purpose, stream_key
 from mvsboost.sampling.base import Sampler, check_share, draw_some, random_rows, rows_of, score_rows
 from mvsboost.sampling.context import Sample, SampledRows, SamplingContext
 from mvsboost.sampling.custom import CustomSampler, WrappedSampler
@@ -197,7 +197,7 @@ class BayesianBootstrap(Sampler):
 
     def _draw(self, backend: SampledRows, context: SamplingContext) -> Sample:
         key = stream_key(context.seed, context.iteration, Purpose.BOOTSTRAP)
-        return Sample(backend.draw(protocol.BayesianBootstrap(key)), rate=1.0)
+        return Sample(backend.draw(draws.BayesianBootstrap(key)), rate=1.0)
 
 
 class PoissonBootstrap(Sampler):
@@ -229,8 +229,8 @@ class PoissonBootstrap(Sampler):
         rate = max(float(self.rate), 1.0 / context.n_rows)
         cumulative = _poisson_distribution(rate)
 
-        def rule(key: np.uint64) -> protocol.PoissonBootstrap:
-            return protocol.PoissonBootstrap(key, cumulative, 1.0 / rate)
+        def rule(key: np.uint64) -> draws.PoissonBootstrap:
+            return draws.PoissonBootstrap(key, cumulative, 1.0 / rate)
 
         summary = draw_some(backend, context, rule)
         return Sample(summary or random_rows(backend, context, 1), float(self.rate))

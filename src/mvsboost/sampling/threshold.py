@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mvsboost.errors import ParameterError
-from mvsboost.fixedpoint import sum_scale
-from mvsboost.random import Purpose, row_bits, stream_key
+from mvsboost.exact.fixedpoint import sum_scale
+from mvsboost.exact.random import Purpose, row_bits, stream_key
 
 __all__ = [
     "Threshold",

@@ -20,17 +20,11 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from mvsboost.backends.cpu.nodes import describe_nodes
-from mvsboost.backends.protocol import (
-    Backend,
-    GrownNodes,
-    GrowsWholeTrees,
-    NodeSplit,
-    RowSet,
-    TreeRequest,
-)
-from mvsboost.dtypes import BIN, NODE, TABLE
-from mvsboost.fixedpoint import HALF, Packing
+from mvsboost.backends.messages import GrownNodes, NodeSplit, RowSet, TreeRequest
+from mvsboost.backends.protocol import Backend, GrowsWholeTrees
+from mvsboost.exact.dtypes import BIN, NODE, TABLE
+from mvsboost.exact.fixedpoint import HALF, Packing
+from mvsboost.kernels.nodes import describe_nodes
 from mvsboost.trees.splitting import FeatureTable, Limits, Split, SplitSearch
 from mvsboost.trees.tree import LEAF, NO_SETS, Tree
 

@@ -5,17 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mvsboost.backends.cpu.nodes import finish_nodes
-from mvsboost.backends.protocol import (
-    DIGIT_BITS,
-    Backend,
-    DrawSummary,
-    GradientRange,
-    RowSet,
-    residual_of_key,
-)
+from mvsboost.backends.draws import DrawSummary
+from mvsboost.backends.messages import DIGIT_BITS, GradientRange, RowSet, residual_of_key
+from mvsboost.backends.protocol import Backend
 from mvsboost.errors import DataError
-from mvsboost.fixedpoint import sum_scale
+from mvsboost.exact.fixedpoint import sum_scale
+from mvsboost.kernels.nodes import finish_nodes
 from mvsboost.trees.grower import GrownTree
 from mvsboost.trees.tree import Tree
 

@@ -8,10 +8,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from mvsboost.backends.cpu import split as kernels
-from mvsboost.backends.protocol import feature_offsets
-from mvsboost.dtypes import BIN, TABLE
-from mvsboost.fixedpoint import Packing, Sums
+from mvsboost.exact.dtypes import BIN, TABLE
+from mvsboost.exact.fixedpoint import Packing, Sums
+from mvsboost.kernels import split as kernels
+from mvsboost.kernels.histogram import feature_offsets
 
 
 @dataclass(frozen=True)

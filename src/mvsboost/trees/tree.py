@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mvsboost.dtypes import BIN, TABLE
 from mvsboost.errors import ModelFormatError
+from mvsboost.exact.dtypes import BIN, TABLE
 
 LEAF = -1
 """Value of `feature`, `left` and `right` at a leaf."""

@@ -9,42 +9,44 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mvsboost.backends.cpu import apply, gradients, histogram, losses, partition, sampling
-from mvsboost.backends.cpu.arena import Arena
 from mvsboost.backends.cpu.compilation import jit_enabled
-from mvsboost.backends.cpu.crew import CALLER
-from mvsboost.backends.cpu.grow import Source
 from mvsboost.backends.cpu.growing import Members, TreeGrower
-from mvsboost.backends.cpu.threads import Threads
-from mvsboost.backends.cpu.unusual import RowLists, Unusual, list_unusual, room_for_lists
-from mvsboost.backends.protocol import (
-    DIGIT_BITS,
-    RANK_BITS,
+from mvsboost.backends.draws import (
     AllRows,
-    BinnedRows,
     DrawRule,
     DrawSummary,
-    GradientRange,
-    GrownNodes,
-    NodeSplit,
     Poisson,
     RankKey,
-    RowMetric,
-    RowObjective,
-    RowSet,
     Score,
     ScoreRule,
     Smallest,
     TopAndRest,
-    TreeArrays,
+)
+from mvsboost.backends.messages import (
+    DIGIT_BITS,
+    BinnedRows,
+    GradientRange,
+    GrownNodes,
+    NodeSplit,
+    RowMetric,
+    RowObjective,
+    RowSet,
     TreeRequest,
-    feature_offsets,
     residual_key,
 )
 from mvsboost.backends.reference import weighted_leaf_sums
-from mvsboost.dtypes import GRADIENT, PACKED, ROW, SCORE, WEIGHT
-from mvsboost.fixedpoint import Packing, sum_scale
-from mvsboost.numerics import float32_of_bits, float64_of_bits
+from mvsboost.exact.dtypes import GRADIENT, PACKED, ROW, SCORE, WEIGHT
+from mvsboost.exact.fixedpoint import Packing, sum_scale
+from mvsboost.exact.numerics import float32_of_bits, float64_of_bits
+from mvsboost.kernels import apply, gradients, histogram, losses, partition, sampling
+from mvsboost.kernels.apply import TreeArrays
+from mvsboost.kernels.histogram import feature_offsets
+from mvsboost.kernels.sampling import RANK_BITS
+from mvsboost.kernels.sparse_rows import RowLists, Unusual, list_unusual, room_for_lists
+from mvsboost.kernels.tree import Source
+from mvsboost.runtime.arena import Arena
+from mvsboost.runtime.pool import CALLER
+from mvsboost.runtime.threads import Threads
 
 _FEW = 0.2  # share of the rows up to which a sample's own bins stay nearer than columns
 _TRANSPOSED = 8192  # rows whose bins stay in the cache while they are written by column

@@ -6,8 +6,8 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from mvsboost.backends.cpu import gradients
-from mvsboost.jit import kernels_are_kept
+from mvsboost.kernels import gradients
+from mvsboost.runtime.jit import kernels_are_kept
 
 __all__ = [
     "announce_compilation",

@@ -8,17 +8,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mvsboost.backends.cpu import grow
-from mvsboost.backends.cpu.apply import number_dtype
-from mvsboost.backends.cpu.arena import Arena
-from mvsboost.backends.cpu.atomics import CACHE_LINE
-from mvsboost.backends.cpu.few import MOST_ROWS
-from mvsboost.backends.cpu.split import MIN_COUNT, N_LIMITS
-from mvsboost.backends.cpu.threads import Threads
-from mvsboost.backends.cpu.unusual import SPREAD, Unusual, spread_out
-from mvsboost.backends.protocol import GrownNodes, TreeRequest, feature_offsets
-from mvsboost.dtypes import NODE, PACKED
-from mvsboost.fixedpoint import Packing
+from mvsboost.backends.messages import GrownNodes, TreeRequest
+from mvsboost.exact.dtypes import NODE, PACKED
+from mvsboost.exact.fixedpoint import Packing
+from mvsboost.kernels import tree as grow
+from mvsboost.kernels.apply import number_dtype
+from mvsboost.kernels.histogram import feature_offsets
+from mvsboost.kernels.small_nodes import MOST_ROWS
+from mvsboost.kernels.sparse_rows import SPREAD, Unusual, spread_out
+from mvsboost.kernels.split import MIN_COUNT, N_LIMITS
+from mvsboost.runtime.arena import Arena
+from mvsboost.runtime.atomics import CACHE_LINE
+from mvsboost.runtime.threads import Threads
 
 WORTH_LANES = 2048
 """Rows of the sample, for each thread, from which on it has several lanes."""

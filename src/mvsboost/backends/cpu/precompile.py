@@ -1,0 +1,184 @@
+"""The kernels of a first fit, compiled by two processes at once.
+
+The kernel that grows a tree is half of all that a first fit compiles. This process compiles
+it while another one compiles the rest, and Numba's cache on disk brings them together.
+Threads would not do: Numba compiles one function at a time.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numba import typeof
+from numpy.typing import NDArray
+
+from mvsboost.backends.cpu.backend import CPUBackend
+from mvsboost.backends.cpu.compilation import announce_compilation, logger, needs_compilation
+from mvsboost.backends.cpu.growing import Members, TreeGrower
+from mvsboost.backends.draws import Poisson, Score, ScoreRule
+from mvsboost.backends.messages import BinnedRows, RowSet, TreeRequest
+from mvsboost.exact.dtypes import BIN, NODE, PACKED, ROW, TABLE
+from mvsboost.exact.fixedpoint import Packing
+from mvsboost.kernels.apply import TreeArrays
+from mvsboost.kernels.nodes import describe_nodes, finish_nodes
+from mvsboost.kernels.tree import Source
+from mvsboost.runtime.arena import Arena
+from mvsboost.runtime.jit import kernels_are_kept
+from mvsboost.runtime.pool import CALLER, make_crew, serve, stir
+from mvsboost.runtime.threads import Threads
+
+_FOLDER = Path(__file__).parents[3]  # of the package
+_PACKING = Packing(1.0, 1.0, 1.0, 1)
+
+_DONE = 17
+"""Status of a helper that has compiled its part; 0 is that of any program that ends early."""
+
+_PROGRAM = f"""
+import sys
+sys.path[:] = sys.argv[1:]
+from mvsboost.backends.cpu.precompile import compile_the_rest
+compile_the_rest()
+sys.exit({_DONE})
+"""
+
+
+def prepare_kernels(n_threads: int) -> None:
+    """Before a first fit: say that kernels are compiled, and compile them by two processes.
+
+    With one thread the fit compiles them itself, when it comes to them; so it does where no
+    other process can be had or can keep what it compiles, or where that one fails.
+    """
+    needed = needs_compilation()
+    announce_compilation()
+    if not needed or n_threads == 1 or not kernels_are_kept():
+        return
+    helper = _start_helper()
+    if helper is None:
+        return
+    begin = time.perf_counter()
+    try:
+        compile_growing()
+        # it had as much to do: if it takes twice as long, something is wrong with it
+        helper.wait(timeout=time.perf_counter() - begin)
+    except subprocess.TimeoutExpired:
+        pass
+    finally:
+        helper.kill()
+        if (status := helper.wait()) != _DONE:
+            logger.debug("the process that helps to compile ended with status %d", status)
+
+
+def _start_helper() -> subprocess.Popen[bytes] | None:
+    """A process that compiles all but the kernel of trees; None where there is no Python to run."""
+    name = Path(sys.executable or "").name.lower()
+    if getattr(sys, "frozen", False) or not name.startswith("python"):
+        return None
+    command = [sys.executable, "-c", _PROGRAM, *_search_path()]
+    nowhere, window = subprocess.DEVNULL, getattr(subprocess, "CREATE_NO_WINDOW", 0)
+    try:
+        return subprocess.Popen(
+            command, stdin=nowhere, stdout=nowhere, stderr=nowhere, creationflags=window
+        )
+    except OSError:
+        return None
+
+
+def _search_path() -> list[str]:
+    """Where this process finds modules; not the working directory, though it may look there.
+
+    Its files may have names of modules that were imported here before it was looked at.
+    """
+    return [entry for entry in sys.path if isinstance(entry, str) and entry] + [str(_FOLDER)]
+
+
+def compile_growing() -> None:
+    """Compile the kernel of trees without a second look, and run nothing."""
+    one, row, word = np.zeros(1, np.int64), np.zeros(1, ROW), np.zeros(1, PACKED)
+    request = TreeRequest(
+        features=one,
+        categorical=np.zeros(1, np.bool_),
+        monotone=np.zeros(1, np.int8),
+        sample=_PACKING,
+        everything=None,
+        max_leaves=1,
+        max_depth=None,
+        min_weight=0.0,
+        min_hessian=0.0,
+        min_count=0,
+        l2=0.0,
+        min_gain=0.0,
+        second_look=0,
+        dispersion=0.0,
+        narrowing=1.0,
+    )
+    members = Members(word, 1, np.zeros(2, np.int64), row, row)
+    grower = TreeGrower(one, None, _Compiles(1), Arena())
+    size = grower.size_of(request, members, None)
+    grower.grow(request, size, members, None, Source(np.zeros((1, 1), BIN)))
+
+
+class _Compiles(Threads):
+    """Threads that compile the kernels they are given, for the arguments they are given."""
+
+    def whole(self, n_threads: int, kernel: Any, *arguments: Any) -> Any:
+        kernel.compile(tuple(map(typeof, (CALLER, self._words, n_threads, *arguments))))
+        return 1
+
+
+def compile_the_rest() -> None:
+    """Compile what else boosting with MVS and the logistic loss needs, on a few rows.
+
+    The verbs of an iteration, in the order of the loop; the tree is a stump.
+    """
+    serve(make_crew(2), 1, 0, 1, 1)
+    stir(make_crew(2), 1)
+    key, scales, n_bins = np.uint64(1), np.ones(4), np.array([1], np.int64)
+    rows = BinnedRows(np.zeros((2, 1), BIN), n_bins, np.array([0.0, 1.0]))
+    backend = CPUBackend(rows, _Logistic())
+    backend.set_baseline(np.zeros(1))
+    backend.compute_gradients(2)
+    backend.gradient_sums(scales)
+    backend.score_rows(ScoreRule(Score.MVS))
+    backend.threshold_sums(1.0, 1.0)
+    backend.draw(Poisson(key, np.ones(1)))
+    backend.begin_tree(0, key, _PACKING, None)
+    tree = _stump(n_bins)
+    backend.leaf_sums(RowSet.ALL, tree, 0, scales)
+    backend.apply_tree(tree, 0)
+
+
+class _Logistic:
+    name, kernel, n_outputs = "logistic", "logistic", 1
+
+    def gradients(self, target: Any, scores: Any) -> Any:
+        raise NotImplementedError
+
+
+def _stump(n_bins: NDArray[np.int64]) -> TreeArrays:
+    """A tree of one split, which the kernels for nodes have described and finished."""
+    feature, left, right = np.array([[0, -1, -1], [1, -1, -1], [2, -1, -1]], NODE)
+    goes_left, words = np.zeros((3, TABLE), np.uint8), np.zeros((3, 2), np.int64)
+    missing_left, numbers, nodes = np.zeros(3, np.bool_), np.zeros((2, 3), NODE), np.zeros((3, 3))
+    is_categorical, sets = np.zeros(1, np.bool_), np.zeros((0, TABLE // 32), np.uint32)
+    units, bits = _PACKING.units(), _PACKING.count_bits
+    described = missing_left, numbers, nodes, sets
+    describe_nodes(feature, goes_left, words, n_bins, is_categorical, units, bits, *described)
+    finish_nodes(left, right, nodes[1], nodes[2], True, 1.0, np.inf, 0.1, nodes)
+    return SimpleNamespace(
+        feature=feature,
+        threshold=feature,
+        missing_left=missing_left,
+        missing_bin=numbers[0],
+        categories=numbers[1],
+        category_sets=sets,
+        left=left,
+        right=right,
+        value=nodes[0],
+        n_nodes=3,
+    )

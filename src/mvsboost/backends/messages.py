@@ -1,0 +1,266 @@
+"""The small messages that control and rows exchange: rows, splits, requests and their answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from typing import NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mvsboost.exact.dtypes import BIN, TABLE
+from mvsboost.exact.fixedpoint import Packing
+
+__all__ = [
+    "BinnedRows",
+    "DIGIT_BITS",
+    "GradientRange",
+    "GrownNodes",
+    "NodeSplit",
+    "RowMetric",
+    "RowObjective",
+    "RowSet",
+    "TreeRequest",
+    "read_only",
+    "residual_key",
+    "residual_of_key",
+]
+
+
+@dataclass(frozen=True)
+class BinnedRows:
+    """The rows of one backend, binned.
+
+    Attributes
+    ----------
+    bins : uint8 array of shape (n_rows, n_features), C order
+    n_bins : int array of shape (n_features,)
+        Regular bins of each feature; a missing value has bin ``n_bins[f]``.
+    target : float64 array of shape (n_rows,)
+    weight : float64 array of shape (n_rows,) or None
+    offset : int
+        Global id of the first row; random numbers belong to global ids.
+    """
+
+    bins: NDArray[np.uint8]
+    n_bins: NDArray[np.int64]
+    target: NDArray[np.float64]
+    weight: NDArray[np.float64] | None = None
+    offset: int = 0
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.bins.shape[0])
+
+    @property
+    def ids(self) -> NDArray[np.uint64]:
+        """Global row ids."""
+        return np.arange(self.offset, self.offset + self.n_rows, dtype=np.uint64)
+
+    def slice(self, start: int, stop: int) -> BinnedRows:
+        """Rows start..stop as a view, with their global ids."""
+        return BinnedRows(
+            self.bins[start:stop],
+            self.n_bins,
+            self.target[start:stop],
+            None if self.weight is None else self.weight[start:stop],
+            self.offset + start,
+        )
+
+
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+def read_only(array: NDArray[Scalar]) -> NDArray[Scalar]:
+    """A view of a backend's numbers that a user's code can look at but not write to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+class RowObjective(Protocol):
+    """What a backend asks of an objective."""
+
+    name: str
+    n_outputs: int
+
+    def gradients(
+        self, target: NDArray[np.float64], scores: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Gradients g and h of shape (n_outputs, n) for targets (n,) and scores (n_outputs, n)."""
+
+
+class RowMetric(Protocol):
+    """A metric that is a weighted mean over rows."""
+
+    @property
+    def kernel(self) -> str:
+        """Name of the row loss, for backends that have it compiled; may be empty."""
+
+    @property
+    def at_once(self) -> bool:
+        """Whether `rowwise` wants all rows of a backend in one call; else slices will do."""
+
+    def rowwise(
+        self, target: NDArray[np.float64], scores: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """The loss of each row (n,) for targets (n,) and raw scores (n_outputs, n)."""
+
+
+@dataclass(frozen=True)
+class GradientRange:
+    """Extremes of the gradients of all rows, and the first row that has no finite ones."""
+
+    max_gradient: float
+    max_hessian: float
+    min_hessian: float
+    bad_row: int
+    """Global id of the first row whose g or h is not finite, or -1."""
+
+    def merge(self, other: GradientRange) -> GradientRange:
+        bad = [row for row in (self.bad_row, other.bad_row) if row >= 0]
+        return GradientRange(
+            max(self.max_gradient, other.max_gradient),
+            max(self.max_hessian, other.max_hessian),
+            min(self.min_hessian, other.min_hessian),
+            min(bad, default=-1),
+        )
+
+
+class RowSet(Enum):
+    """Which rows a histogram or a partition is about."""
+
+    SAMPLE = "sample"
+    ALL = "all"
+
+
+@dataclass(frozen=True)
+class NodeSplit:
+    """Rows of `node` whose bin of `feature` has 1 in the table go to `left`, others to `right`."""
+
+    node: int
+    left: int
+    right: int
+    feature: int
+    goes_left: NDArray[np.uint8]
+
+    def __post_init__(self) -> None:
+        assert self.goes_left.shape == (TABLE,)
+        assert self.goes_left.dtype == BIN
+
+
+WHOLE_LEVELS = 4
+"""Levels of a tree, from the root on, whose nodes look at all its features."""
+
+
+LEAST_FEATURES = 8
+"""Features that nodes look at even if narrowing would leave fewer; the second look's, if more."""
+
+
+class TreeRequest(NamedTuple):
+    """Everything that determines how a tree grows on the rows of `Backend.begin_tree`.
+
+    Attributes
+    ----------
+    features : int64 array
+        Features the tree may use; `categorical` and `monotone` speak of these.
+    categorical : bool array
+    monotone : int8 array
+        +1 where the score must not fall with the feature, -1 where it must not rise.
+    sample : Packing
+        Scales of the sample's words.
+    everything : Packing or None
+        Scales of all rows' words; given exactly where there is a second look.
+    max_leaves : int or None
+        Best-first growth up to this many leaves; None grows level by level.
+    max_depth : int or None
+    min_weight, min_hessian : float
+        What both sides of a split must have, by the words that decide.
+    min_count : int
+        Sampled rows that both sides must have where the sample decides or proposes.
+    l2, min_gain : float
+    second_look : int
+        Features the sample proposes for all rows to decide on.
+    dispersion : float
+        Σg² / Σh: what chance lets a category of rows of weight 1 gain.
+    narrowing : float
+        Share of its features that a node passes on to its children; see `features_by_depth`.
+    """
+
+    features: NDArray[np.int64]
+    categorical: NDArray[np.bool_]
+    monotone: NDArray[np.int8]
+    sample: Packing
+    everything: Packing | None
+    max_leaves: int | None
+    max_depth: int | None
+    min_weight: float
+    min_hessian: float
+    min_count: int
+    l2: float
+    min_gain: float
+    second_look: int
+    dispersion: float
+    narrowing: float
+
+    @property
+    def features_by_depth(self) -> NDArray[np.int64]:
+        """How many features the nodes of each depth look at; below the last, as many as there."""
+        looks = 0 if self.everything is None else self.second_look
+        return _features_by_depth(len(self.features), self.narrowing, looks)
+
+
+@lru_cache
+def _features_by_depth(n: int, narrowing: float, second_look: int) -> NDArray[np.int64]:
+    # not to be written to: all requests alike share it
+    numbers, least = [n], min(n, max(LEAST_FEATURES, second_look))
+    if narrowing < 1.0:
+        numbers *= WHOLE_LEVELS
+        while numbers[-1] > least:
+            numbers.append(max(least, int(numbers[-1] * narrowing)))
+    return np.array(numbers, np.int64)
+
+
+class GrownNodes(NamedTuple):
+    """The nodes of a grown tree, the root first, children in pairs after their parent.
+
+    Attributes
+    ----------
+    feature, threshold, left, right : int32 array
+        -1 at leaves; `threshold` is -1 for categorical tests as well.
+    goes_left : uint8 array of shape (n_nodes, 256)
+        Good until the backend grows its next tree.
+    gain, lower, upper : float64 array
+        Gain of the split, and the bounds monotone constraints put on the value.
+    sample, everything : int64 array of shape (n_nodes, 2)
+        Packed words of the sample's rows and of all rows; the latter only with a second look.
+    """
+
+    feature: NDArray[np.int32]
+    threshold: NDArray[np.int32]
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    goes_left: NDArray[np.uint8]
+    gain: NDArray[np.float64]
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    sample: NDArray[np.int64]
+    everything: NDArray[np.int64] | None
+
+
+DIGIT_BITS = 8
+"""Bits of a residual's key that one call of `Backend.residual_counts` resolves."""
+
+
+def residual_key(residual: NDArray[np.float64]) -> NDArray[np.uint32]:
+    """32 bits whose order as integers is the order of the residuals as float32 numbers."""
+    bits = residual.astype(np.float32).view(np.uint32)
+    return bits ^ np.where(bits >> np.uint32(31), np.uint32(0xFFFFFFFF), np.uint32(0x80000000))
+
+
+def residual_of_key(key: NDArray[np.uint32]) -> NDArray[np.float32]:
+    """The inverse of `residual_key`."""
+    bits = key ^ np.where(key >> np.uint32(31), np.uint32(0x80000000), np.uint32(0xFFFFFFFF))
+    return bits.astype(np.uint32).view(np.float32)

@@ -1,0 +1,1 @@
+"""Loops over arrays that every compiled backend shares."""

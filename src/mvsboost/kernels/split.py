@@ -1,0 +1,325 @@
+"""Kernels: the best split of each feature, read off a packed histogram.
+
+As in docs/method.md, a leaf with sums G, H and value v scores −v (2 G + (H + l2) v),
+which is G² / (H + l2) unless monotone constraints bound the value. The gain of a split
+is the score of its two leaves less that of their parent.
+
+Sums over bins are sums of packed words, so they are exact; only the score is
+floating-point, and it is computed here alone, whatever backend the histogram
+came from.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mvsboost.exact.dtypes import TABLE
+from mvsboost.exact.fixedpoint import HALF
+from mvsboost.runtime.intrinsics import stack_array
+from mvsboost.runtime.jit import inlined, kernel, twice
+
+CATEGORY_SUPPORT = 10.0
+"""Drawn rows under which a category is not moved on its own, and drawn rows of average
+hessian that smooth its gradient ratio: a ratio of few rows is mostly noise, and one row
+that stands for many is one row."""
+
+CATEGORY_NOISE = 0.2
+"""What each of a node's categories takes off the gain of splitting them, as a share of what
+chance alone lets one gain: sorted by their own gradients, categories without any meaning
+would gain some 0.64 of it each, and a column of many would always seem the best."""
+
+SMALLEST_GAIN = 1e-10
+"""Gain, relative to the parent's score, under which a split is rounding noise."""
+
+_LOW = np.int64(0xFFFFFFFF)
+_SIGN, _BUT_SIGN = np.int64(63), np.int64(0x7FFFFFFFFFFFFFFF)
+_NEVER = np.int64(-0x7FF0000000000001)  # the key of -inf
+_LARGE = float(1 << 40)
+_LARGE_L2 = 2.0**400  # products of two such numbers and of sums are finite still
+
+GRADIENT, HESSIAN, WEIGHT = 0, 1, 2
+"""Units in the array `units`: the real value of one step of each fixed-point field."""
+
+L2, MIN_WEIGHT, MIN_HESSIAN, MIN_COUNT, LOWER, UPPER, DISPERSION = range(7)
+N_LIMITS = 7
+"""Limits in the array `limits`."""
+
+_side_sums, _ranks_of_side = stack_array(np.int64, 2, 2, TABLE), stack_array(np.int64, TABLE)
+_category_order, _category_ratios = stack_array(np.int64, TABLE), stack_array(np.float64, TABLE)
+bin_list = stack_array(np.uint64, TABLE)
+"""Room for a list of bins."""
+
+ALL_BINS = np.int64(-1)
+"""The length of a list that stands for all bins."""
+
+
+@inlined
+def _value(gradient: Any, hessian: Any, l2: Any, lower: Any, upper: Any) -> Any:
+    """Newton value of a leaf with these sums, within its bounds."""
+    denominator = hessian + l2
+    value = -gradient / denominator if denominator > 0.0 else 0.0
+    value = lower if value < lower else value
+    return upper if value > upper else value
+
+
+@inlined
+def leaf_value(words: Any, units: Any, bits: Any, limits: Any) -> Any:
+    """Newton value of a leaf with these packed words, within its bounds."""
+    gradient, hessian = (words[0] >> bits) * units[GRADIENT], (words[1] >> HALF) * units[HESSIAN]
+    return _value(gradient, hessian, limits[L2], limits[LOWER], limits[UPPER])
+
+
+@inlined
+def smallest_gain(words: Any, units: Any, bits: Any, limits: Any) -> Any:
+    """Gain that a split of a node with these words must exceed not to be rounding noise."""
+    gradient, hessian = (words[0] >> bits) * units[GRADIENT], (words[1] >> HALF) * units[HESSIAN]
+    return SMALLEST_GAIN * (gradient * gradient / max(hessian + limits[L2], 1e-300))
+
+
+@inlined
+def _swap_order(bits: Any) -> Any:
+    """Bits of a float64 to an integer of the same order among floats.
+
+    A maximum of integers vectorises, one of floats, with its rules for NaN, does not.
+    """
+    return bits ^ ((bits >> _SIGN) & _BUT_SIGN)
+
+
+@inlined
+def _score(gradient: Any, hessian: Any, l2: Any, value: Any) -> Any:
+    return -value * (2.0 * gradient + (hessian + l2) * value)
+
+
+@inlined
+def _gain(first: Any, second: Any, total: Any, units: Any, bits: Any, limits: Any) -> Any:
+    """Gain of a split with these words on the left, and by how much the right's value is larger."""
+    l2, lower, upper = limits[L2], limits[LOWER], limits[UPPER]
+    g, h = (total[0] >> bits) * units[GRADIENT], (total[1] >> HALF) * units[HESSIAN]
+    # units are powers of two, so the right side's sums are exact differences
+    ga, ha = (first >> bits) * units[GRADIENT], (second >> HALF) * units[HESSIAN]
+    gb, hb = g - ga, h - ha
+    v = _value(g, h, l2, lower, upper)
+    va, vb = _value(ga, ha, l2, lower, upper), _value(gb, hb, l2, lower, upper)
+    gain = _score(ga, ha, l2, va) + _score(gb, hb, l2, vb) - _score(g, h, l2, v)
+    return gain, vb - va
+
+
+@inlined
+def _rank(
+    first: Any,
+    second: Any,
+    total: Any,
+    units: Any,
+    bits: Any,
+    limits: Any,
+    sign: Any,
+    out: Any,
+) -> None:
+    """Integers in the order of the gains of candidates with these words on the left.
+
+    `_NEVER` where a candidate is not allowed. Without a branch, so that it vectorises.
+    """
+    count, least_n = (np.int64(1) << bits) - np.int64(1), np.int64(limits[MIN_COUNT])
+    most_n = (total[0] & count) - least_n
+    # in units of the fields, which are powers of two, so that nothing rounds differently
+    l2, min_h = limits[L2] / units[HESSIAN], limits[MIN_HESSIAN] / units[HESSIAN]
+    g, h = np.float64(total[0] >> bits), np.float64(total[1] >> HALF)
+    bounded = limits[LOWER] > -np.inf or limits[UPPER] < np.inf or sign != 0.0
+    if bounded or not (l2 + min_h > 0.0 and l2 < _LARGE_L2):
+        for t in range(first.shape[0]):
+            gain, rise = _gain(first[t], second[t], total, units, bits, limits)
+            n_left, ha = first[t] & count, np.float64(second[t] >> HALF)
+            allowed = (n_left >= least_n) & (n_left <= most_n) & (ha >= min_h) & (h - ha >= min_h)
+            allowed &= (sign * rise >= 0.0) & (gain == gain)
+            out[t] = _swap_order(np.float64(gain).view(np.int64)) if allowed else _NEVER
+        return
+    # the parent's score is the same for all, and one division serves both sides
+    for t in range(first.shape[0]):
+        ga, ha = np.float64(first[t] >> bits), np.float64(second[t] >> HALF)
+        gb, hb, n_left = g - ga, h - ha, first[t] & count
+        a, b = ha + l2, hb + l2
+        score = (ga * ga * b + gb * gb * a) / (a * b)
+        allowed = (n_left >= least_n) & (n_left <= most_n) & (ha >= min_h) & (hb >= min_h)
+        allowed &= score < np.inf
+        out[t] = np.float64(score).view(np.int64) if allowed else _NEVER
+
+
+@inlined
+def _drawn_rows(words: Any, bits: Any) -> Any:
+    return np.float64(max(words[0] & ((np.int64(1) << bits) - np.int64(1)), 1))
+
+
+@inlined
+def _sort_categories(
+    histogram: Any, listed: Any, n_listed: Any, total: Any, units: Any, bits: Any, order: Any
+) -> Any:
+    """Categories with support in order of gradient over smoothed hessian; returns how many."""
+    ratio = _category_ratios()
+    count, n, n_sorted = (np.int64(1) << bits) - np.int64(1), np.uint64(0), np.int64(0)
+    if n_listed == ALL_BINS:
+        for c in range(np.uint64(histogram.shape[0])):
+            order[n] = c
+            n += np.uint64(histogram[c, 0] & count >= CATEGORY_SUPPORT)
+    else:
+        for i in range(np.uint64(n_listed)):
+            order[n] = listed[i]
+            n += np.uint64(histogram[listed[i], 0] & count >= CATEGORY_SUPPORT)
+    hessian = (total[1] >> HALF) * units[HESSIAN]
+    smoothing = CATEGORY_SUPPORT * hessian / _drawn_rows(total, bits)
+    for i in range(n):
+        c = order[i]
+        gradient = (histogram[c, 0] >> bits) * units[GRADIENT]
+        hessian = (histogram[c, 1] >> HALF) * units[HESSIAN]
+        value, j = gradient / max(hessian + smoothing, 1e-300), n_sorted
+        while j > 0 and ratio[j - 1] > value:
+            ratio[j], order[j] = ratio[j - 1], order[j - 1]
+            j -= 1
+        ratio[j], order[j] = value, c
+        n_sorted += 1
+    return n_sorted
+
+
+@inlined
+def best_split_of(
+    part: Any,
+    listed: Any,
+    n_listed: Any,
+    categorical: Any,
+    monotone: Any,
+    total: Any,
+    units: Any,
+    bits: Any,
+    limits: Any,
+    f: Any,
+    gains: Any,
+    thresholds: Any,
+    sides: Any,
+) -> None:
+    """Best split of feature f, with the histogram `part`: gain, threshold t and side.
+
+    Numeric features send bins up to t to the left, and missing values too if the side is 1;
+    categorical ones t + 1 of the sorted categories, the last ones if the side is 1. Bins that
+    are not `listed` have no rows; the list ascends and begins with 0, or is `ALL_BINS` long.
+    """
+    sums, of_side, order = _side_sums(), _ranks_of_side(), _category_order()
+    # the smallest and largest weight on the left, in units
+    least = np.int64(np.ceil(min(limits[MIN_WEIGHT] / units[WEIGHT], _LARGE)))
+    most = (total[1] & _LOW) - least
+    n_bins = part.shape[0] - 1
+    missing0, missing1 = part[n_bins, 0], part[n_bins, 1]
+    n_sides = 2 if categorical or missing0 != 0 or missing1 != 0 else 1
+    n = n_bins - 2 + n_sides
+    if categorical:
+        n = _sort_categories(part, listed, n_listed, total, units, bits, order)
+    best, place, threshold, chosen = _NEVER, np.int64(0), np.int64(0), np.int64(0)
+    cuts = np.int64(0)
+    for side in range(n_sides):
+        mirrored = side == 1 and categorical
+        if mirrored and (
+            n == 0 or (sums[0, 0, n - 1] == total[0] and sums[0, 1, n - 1] == total[1])
+        ):
+            break  # nothing besides the sorted categories: the same sets, left and right
+        first, second = sums[side, 0], sums[side, 1]
+        p0 = p1 = low = np.int64(0)
+        if categorical:
+            for t in range(n):
+                c = order[n - 1 - t] if side == 1 else order[t]
+                p0 += part[c, 0]
+                p1 += part[c, 1]
+                first[t], second[t] = p0, p1
+            cuts = np.int64(n)
+        elif side == 0:
+            at = np.uint64(0)
+            if n_listed == ALL_BINS:
+                for t in range(np.uint64(n)):
+                    p0 += part[t, 0]
+                    p1 += part[t, 1]
+                    # a bin without rows is written over: a cut behind it is the one before it
+                    first[at], second[at], order[at] = p0, p1, t
+                    at += np.uint64(1) if part[t, 0] != 0 or t == 0 else np.uint64(0)
+            else:
+                while at < n_listed and listed[at] < n:
+                    p0 += part[listed[at], 0]
+                    p1 += part[listed[at], 1]
+                    first[at], second[at], order[at] = p0, p1, listed[at]
+                    at += np.uint64(1)
+            cuts = np.int64(at)
+        else:  # the same cuts, with missing values on the left
+            for i in range(cuts):
+                first[i] = sums[0, 0, i] + missing0
+                second[i] = sums[0, 1, i] + missing1
+        high = cuts
+        while low < high and second[low] & _LOW < least:
+            low += 1
+        while low < high and second[high - 1] & _LOW > most:
+            high -= 1
+        first, second, sign = first[low:high], second[low:high], np.float64(monotone)
+        _rank(first, second, total, units, bits, limits, sign, of_side)
+        largest, where = best, np.int64(0)
+        for i in range(first.shape[0]):
+            largest = max(largest, of_side[i])
+        if largest > best:
+            while of_side[where] != largest:
+                where += 1
+            best, place, chosen = largest, low + where, np.int64(side)
+            threshold = place if categorical else order[place]
+    gains[f] = -np.inf
+    if best > _NEVER:
+        first_word, second_word = sums[chosen, 0, place], sums[chosen, 1, place]
+        gains[f], _ = _gain(first_word, second_word, total, units, bits, limits)
+        if n_sides == 1:  # a missing value not seen here follows the larger side
+            chosen = np.int64(2 * (second_word & _LOW) >= (total[1] & _LOW))
+    if categorical:
+        weight = (total[1] & _LOW) * units[WEIGHT] / _drawn_rows(total, bits)
+        gains[f] -= n * (CATEGORY_NOISE * limits[DISPERSION] * weight)
+    thresholds[f], sides[f] = threshold, chosen
+
+
+@kernel
+def best_splits(
+    histogram: Any,
+    offsets: Any,
+    categorical: Any,
+    monotone: Any,
+    total: Any,
+    units: Any,
+    bits: Any,
+    limits: Any,
+    gains: Any,
+    thresholds: Any,
+    sides: Any,
+) -> None:
+    """Best split of each feature of a histogram; see `best_split_of`."""
+    listed = bin_list()
+    for f in range(categorical.shape[0]):
+        best_split_of(
+            histogram[offsets[f] : offsets[f + 1]],
+            listed,
+            ALL_BINS,
+            categorical[f],
+            monotone[f],
+            total,
+            units,
+            bits,
+            limits,
+            f,
+            gains,
+            thresholds,
+            sides,
+        )
+
+
+def _category_set(
+    histogram: Any, total: Any, units: Any, bits: Any, threshold: int, from_end: int, table: Any
+) -> None:
+    """Mark the bins of the left set that `best_splits` chose for a categorical feature."""
+    listed, order = bin_list(), _category_order()
+    n = _sort_categories(histogram, listed, ALL_BINS, total, units, bits, order)
+    for t in range(threshold + 1):
+        c = order[n - 1 - t] if from_end == 1 else order[t]
+        table[c] = 1
+
+
+category_set, category_set_inlined = twice(_category_set)

@@ -1,0 +1,1170 @@
+"""Kernel: a whole tree in one call of all threads.
+
+The same steps as the grower above the backends, which drives any backend verb by
+verb; there a split costs a few hundred microseconds of Python, here a few meetings
+of the threads. Splits are found by the same kernels, and the trees are the same.
+
+Every thread runs this kernel from the root to the last leaf, with nodes of its own: all
+decide alike, since they see the same sums. Rows lie in lanes, each of which has its own
+ranges of all nodes: a long one for each thread, and a few short ones. For each pair of
+children
+
+1. each thread takes its long lane, and then one short lane after another, its own first,
+   until none is left, so that a slow core is not waited for; it parts the rows of a lane
+   between the children, and adds those of the smaller to a histogram of its own;
+2. they meet; each thread adds up all threads' histograms for its share of the
+   features, takes the sum from the parent's, and searches both for splits;
+3. they meet again, and everybody knows the best split of every feature.
+
+Where the smaller has few rows nothing is added up in the first step; in the second each thread goes
+through all its rows for its share of the features, and through the larger's too if both have few
+(`few`).
+
+A second look goes through the same steps with all rows of one node and the few features
+that the sample proposed for it, once its turn to be split has come. Many of them were
+proposed for its parent too; there the rows of the smaller of the two children are counted,
+and the other's sums are the parent's less those. Sums are integers, so neither this nor the
+number of threads changes anything.
+
+Which features a node looks at stands in a list: all of them, unless the tree is narrowed. Then each
+pair of children has a list of its own, a part of its parent's; histograms have room for every
+feature still, and of those that are not listed nothing is read.
+
+What is known of the nodes lies in three arrays with named columns, loops are written
+out, and both looks are one piece of code: every further array, call or copy here would
+add to the time of the first fit.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mvsboost.exact.dtypes import BIN, ROW, TABLE
+from mvsboost.kernels.histogram import add_columns_inlined, add_rows_inlined
+from mvsboost.kernels.partition import split_apart
+from mvsboost.kernels.small_nodes import (
+    add_few,
+    add_few_marked,
+    bin_marks,
+    bin_sums,
+    clear_bins,
+    clear_marks,
+    few_rows,
+    gather_few,
+    list_marked,
+)
+from mvsboost.kernels.sparse_rows import NO_LISTS, SPREAD, add_lists_inlined
+from mvsboost.kernels.split import (
+    ALL_BINS,
+    LOWER,
+    MIN_WEIGHT,
+    N_LIMITS,
+    UPPER,
+    WEIGHT,
+    best_split_of,
+    bin_list,
+    category_set_inlined,
+    leaf_value,
+    smallest_gain,
+)
+from mvsboost.runtime.atomics import take_number
+from mvsboost.runtime.barrier import meet
+from mvsboost.runtime.intrinsics import stack_array
+from mvsboost.runtime.jit import inlined, kernel
+from mvsboost.runtime.pool import begin, end
+from mvsboost.runtime.references import refer_to
+
+_pair_of_flags = stack_array(np.bool_, 2)
+_pair_of_limits = stack_array(np.float64, 2, N_LIMITS)
+_LOW = np.int64(0xFFFFFFFF)
+_ONE = np.int64(1)
+_ROOT, _SAMPLE, _ALL = map(np.int64, (0, 0, 1))  # a node, and the numbers of the looks
+
+# columns of the integers of a node
+# (typed: kernels would be compiled anew for every plain number they are called with)
+FEATURE, THRESHOLD, LEFT, RIGHT, DEPTH, PARENT = map(np.int64, range(6))
+_PROPOSED = np.int64(-2)  # in place of a feature: the sample has proposed some, nobody decided
+SLOT = np.int64(6)
+"""First of two columns, for the sample and for all rows: where the node's histogram lies, or -1."""
+WORDS, LEFT_WORDS = map(np.int64, (8, 12))
+"""First of four columns each, two for the sample and two for all rows: packed words of the
+node, and packed words of the left side of its split."""
+N_INTEGERS = 16
+
+LANES, SHORT = 5, 16
+"""Lanes of a thread, all but the first a 16th of its rows each."""
+
+# columns of the reals of a node
+GAIN, LOW, HIGH = 0, 1, 2
+N_REALS = 3
+
+
+class Team(NamedTuple):
+    """A thread among all.
+
+    Attributes
+    ----------
+    thread, n_threads
+    counter : (1,)
+        What they meet at.
+    taken : (2, n_threads, a cache line)
+        How many of each thread's lanes are taken, in turn of visits.
+    """
+
+    thread: int
+    n_threads: int
+    counter: Any
+    taken: Any
+
+
+class Source(NamedTuple):
+    """Where the bins of rows are found.
+
+    Attributes
+    ----------
+    columns : (n_features, all rows)
+        Bins by column.
+    ids
+        The row of `columns` that each row of the sample is; empty where they are the same.
+    bins : (n_rows, n_features)
+        Bins of the sample's rows; of all rows where there are lists.
+    by_row
+        Whether the sample's rows are partitioned by `bins`, not by `columns`.
+    lists
+        Lists of the sample's rows; empty where there are bins.
+    whole_bins, whole_lists, drawn
+        Bins or lists of all rows, and which of them the sample's rows are, where `bins` or
+        `lists` is room that the root has yet to fill; `drawn` is empty where it is filled.
+    """
+
+    columns: Any
+    ids: Any = np.empty(0, ROW)
+    bins: Any = np.empty((0, 0), BIN)
+    by_row: bool = False
+    lists: Any = NO_LISTS
+    whole_bins: Any = np.empty((0, 0), BIN)
+    whole_lists: Any = NO_LISTS
+    drawn: Any = np.empty(0, ROW)
+
+
+class Rows(NamedTuple):
+    """The rows of a look.
+
+    Attributes
+    ----------
+    words : (n_rows,)
+    total : (2,)
+        Their packed sums.
+    order, scratch : (n_rows,)
+        The rows, and as much room; of each lane's part nodes own ranges.
+    ranges : (lanes, nodes, 4)
+        Where a node's rows in a lane start and stop, where its scratch starts, and whether they
+        lie in `scratch` and it in `order`, not the other way round.
+    units, bits
+        Real value of a step of each field, and the bits of the count.
+    """
+
+    words: Any
+    total: Any
+    order: Any
+    scratch: Any
+    ranges: Any
+    units: Any
+    bits: int
+
+
+class Features(NamedTuple):
+    """Features in the order in which they lie in a histogram.
+
+    Attributes
+    ----------
+    position, index : (n,)
+        The position among the features of the sample, and the number.
+    offsets, places : (n + 1,)
+        The first entry in a histogram, and in a thread's part of one; and the end.
+    categorical, monotone : (n,)
+        The kind, and the constraint.
+    usual : (n,)
+        The bin that lists leave out, or -1.
+    """
+
+    position: Any
+    index: Any
+    offsets: Any
+    places: Any
+    categorical: Any
+    monotone: Any
+    usual: Any
+
+
+class Found(NamedTuple):
+    """What all threads write to.
+
+    Attributes
+    ----------
+    histograms : (slots, bins, 2)
+        Of nodes, a slot each.
+    partial : (threads, bins and gaps, 2)
+        Each thread's part of the histogram of the one node whose rows are counted.
+    gains, thresholds, sides : (2, n)
+        Best split of each feature of up to two nodes.
+    """
+
+    histograms: Any
+    partial: Any
+    gains: Any
+    thresholds: Any
+    sides: Any
+
+
+class Look(NamedTuple):
+    """Rows that look for splits, and where: the sample (look 0), or all rows (look 1).
+
+    Each thread turns all rows to features of its own, so theirs have a first dimension more.
+    """
+
+    rows: Rows
+    features: Features
+    found: Found
+
+
+class Shape(NamedTuple):
+    """What bounds the tree.
+
+    Attributes
+    ----------
+    max_leaves, max_depth, best_first, min_gain
+    last
+        The number of the look that decides.
+    few
+        Drawn rows of a pair, or of the smaller of it, up to which histograms are not kept.
+    n_listed
+        How many features the nodes of each depth look at; below the last, as many as there.
+    """
+
+    max_leaves: int
+    max_depth: int
+    best_first: bool
+    last: int
+    min_gain: float
+    few: int
+    n_listed: Any
+
+
+class Nodes(NamedTuple):
+    """Everything a thread knows of the nodes, a row each; see the columns above.
+
+    All threads' lie in the same arrays, which have a first dimension more.
+
+    Attributes
+    ----------
+    integers, reals, goes_left
+    proposed : (n, look)
+        Positions of the features that the sample proposed.
+    held : (n, look, 2)
+        Positions of the features in a node's slot of all rows, or -1, and their first entries.
+    free, n_free : (2, slots), (2,)
+        Slots of each look that are not in use: the first so many.
+    plan : (look, 2)
+        Of each proposed feature of the node at which all rows look: the node whose rows are
+        counted, or -1, and the first entry of what is known of it already, or -1.
+    chosen : (2, look)
+        Room for numbers and places of features.
+    work : (2,)
+        Rows of this thread that were counted by each look, once for each feature listed.
+    lists : (1, or n + 1 where trees are narrowed; features)
+        Positions of features in their order: first all of them, then those that the children of
+        each node look at, if these are fewer.
+    listed : (2, features)
+        Room for numbers and places of features.
+    gains : (features,)
+        Room for the gains of a node.
+    heap : (leaves + 1,)
+        How many nodes wait for their turn, and then their numbers: none of those at 2i and 2i + 1
+        goes before that at i.
+    """
+
+    integers: Any
+    reals: Any
+    goes_left: Any
+    proposed: Any
+    held: Any
+    free: Any
+    n_free: Any
+    plan: Any
+    chosen: Any
+    work: Any
+    lists: Any
+    listed: Any
+    gains: Any
+    heap: Any
+
+
+_DTYPES: dict[str, Any] = {"goes_left": np.uint8, "reals": np.float64, "gains": np.float64}
+"""Of the arrays of `Nodes` that hold no int64."""
+
+
+def _shapes(
+    n_leaves: int, look: int, n_features: int, narrowed: bool
+) -> dict[str, tuple[int, ...]]:
+    """Shapes of the arrays of `Nodes`, for one thread."""
+    n = 2 * n_leaves - 1
+    return {
+        "integers": (n, N_INTEGERS),
+        "reals": (n, N_REALS),
+        "goes_left": (n, TABLE),
+        "proposed": (n, look),
+        "held": (n, look, 2),
+        "free": (2, n_leaves + 1),
+        "n_free": (2,),
+        "plan": (look, 2),
+        "chosen": (2, look),
+        "work": (2,),
+        "lists": (n + 1 if narrowed else 1, n_features),
+        "listed": (2, n_features),
+        "gains": (n_features,),
+        "heap": (n_leaves + 1,),
+    }
+
+
+def bytes_of_nodes(n_leaves: int, look: int, n_features: int, narrowed: bool) -> int:
+    """How large the nodes of a thread are."""
+    shapes = _shapes(n_leaves, look, n_features, narrowed)
+    return sum(
+        prod(shape) * np.dtype(_DTYPES.get(name, np.int64)).itemsize
+        for name, shape in shapes.items()
+    )
+
+
+def make_nodes(n_threads: int, n_leaves: int, look: int, n_features: int, narrowed: bool) -> Nodes:
+    """Room for the nodes of a tree, which every tree begins anew."""
+    nodes = Nodes(
+        **{
+            name: np.empty((n_threads, *shape), _DTYPES.get(name, np.int64))
+            for name, shape in _shapes(n_leaves, look, n_features, narrowed).items()
+        }
+    )
+    nodes.lists[:, 0] = np.arange(n_features)
+    return nodes
+
+
+@inlined
+def _clear(nodes: Any, node: Any) -> None:
+    for column in range(N_INTEGERS):
+        nodes.integers[node, column] = -1 if column < WORDS else 0
+    nodes.reals[node, GAIN] = 0.0
+    nodes.reals[node, LOW], nodes.reals[node, HIGH] = -np.inf, np.inf
+    for b in range(TABLE):
+        nodes.goes_left[node, b] = 0
+    for k in range(nodes.held.shape[1]):
+        nodes.held[node, k, 0] = -1
+
+
+@inlined
+def _begin(nodes: Any, looks: Any, last: Any) -> None:
+    """A root that holds all rows, and nothing else."""
+    _clear(nodes, _ROOT)
+    root = nodes.integers[0]
+    root[DEPTH] = nodes.heap[0] = 0
+    for number in range(2):
+        n_slots = looks[number].found.histograms.shape[0]
+        nodes.work[number], nodes.n_free[number] = 0, n_slots
+        for slot in range(n_slots):
+            nodes.free[number, slot] = slot
+    for number in range(last + 1):
+        rows, at = looks[number].rows, WORDS + 2 * number
+        root[at], root[at + 1] = rows.total[0], rows.total[1]
+
+
+@inlined
+def _end(nodes: Any, n_nodes: Any) -> None:
+    """Forget splits that were found and not made."""
+    for node in range(n_nodes):
+        if nodes.integers[node, LEFT] < 0:
+            nodes.integers[node, FEATURE] = nodes.integers[node, THRESHOLD] = -1
+            nodes.reals[node, GAIN] = 0.0
+
+
+# --- one node -----------------------------------------------------------------------------------
+
+
+@inlined
+def _bound(limits: Any, nodes: Any, node: Any) -> None:
+    limits[LOWER], limits[UPPER] = nodes.reals[node, LOW], nodes.reals[node, HIGH]
+
+
+@inlined
+def _best(gains: Any) -> Any:
+    best: Any = np.int64(0)
+    for j in range(1, gains.shape[0]):
+        if gains[j] > gains[best]:
+            best = j
+    return best
+
+
+@inlined
+def _n_at(shape: Any, depth: Any) -> Any:
+    """How many features the nodes of a depth look at."""
+    return shape.n_listed[min(depth, shape.n_listed.shape[0] - 1)]
+
+
+@inlined
+def _list_of(nodes: Any, node: Any, number: Any, n: Any) -> Any:
+    """Number of the list of n features that a look at a node has; the second has its own n."""
+    fewer = number == 0 and n < nodes.lists.shape[1]
+    return nodes.integers[node, PARENT] + 1 if fewer else np.int64(0)
+
+
+@inlined
+def _propose(nodes: Any, node: Any, gains: Any, listed: Any) -> None:
+    """Note the features in which the sample found the largest gains, largest first."""
+    chosen, largest = nodes.proposed[node], gains[_best(gains)]
+    if largest == -np.inf:
+        return
+    nodes.integers[node, FEATURE], nodes.reals[node, GAIN] = _PROPOSED, largest
+    for k in range(chosen.shape[0]):
+        best: Any = np.int64(-1)
+        for j in range(gains.shape[0]):
+            taken = False
+            for i in range(k):
+                taken = taken or chosen[i] == listed[j]
+            if not taken and (best < 0 or gains[j] > gains[best]):
+                best = j
+        chosen[k] = listed[best]
+
+
+@inlined
+def _nth_largest(values: Any, n: Any) -> Any:
+    """The n-th largest of some values, which are put into another order on the way."""
+    low, high, place = np.int64(0), np.int64(values.shape[0] - 1), np.int64(n - 1)
+    while low < high:
+        middle, i, j = values[(low + high) // 2], low, high
+        while i <= j:
+            while values[i] > middle:
+                i += 1
+            while values[j] < middle:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if place <= j:
+            high = j
+        elif place >= i:
+            low = i
+        else:
+            break
+    return values[place]
+
+
+@inlined
+def _pass_on(nodes: Any, node: Any, gains: Any, listed: Any, n: Any) -> None:
+    """List those n of a node's features for its children that gain most, the first of equals."""
+    passed_on, values = nodes.lists[node + 1], nodes.gains[: gains.shape[0]]
+    for k in range(gains.shape[0]):
+        values[k] = gains[k]
+    least, spare, at = _nth_largest(values, n), np.int64(n), np.int64(0)
+    for k in range(gains.shape[0]):
+        spare -= np.int64(gains[k] > least)
+    for k in range(gains.shape[0]):
+        equal = gains[k] == least and spare > 0
+        if equal or gains[k] > least:
+            passed_on[at] = listed[k]
+            at += 1
+            spare -= np.int64(equal)
+
+
+@inlined
+def _turn_to(look: Any, sample: Any, proposed: Any) -> None:
+    """Let a look see the proposed features."""
+    few, every = look.features, sample.features
+    few.offsets[0] = few.places[0] = 0
+    for k in range(proposed.shape[0]):
+        j = proposed[k]
+        few.position[k], few.index[k] = j, every.index[j]
+        few.offsets[k + 1] = few.offsets[k] + every.offsets[j + 1] - every.offsets[j]
+        few.places[k + 1] = few.offsets[k + 1] + (k + 1) * SPREAD
+        few.categorical[k], few.monotone[k] = every.categorical[j], every.monotone[j]
+
+
+@inlined
+def _take_slot(nodes: Any, node: Any, number: Any) -> None:
+    nodes.n_free[number] -= 1
+    nodes.integers[node, SLOT + number] = nodes.free[number, nodes.n_free[number]]
+
+
+@inlined
+def _free_slot(nodes: Any, slot: Any, number: Any) -> None:
+    if slot >= 0:
+        nodes.free[number, nodes.n_free[number]] = slot
+        nodes.n_free[number] += 1
+
+
+@inlined
+def _plan(nodes: Any, node: Any, look: Any) -> Any:
+    """Plan how all rows look at a node; returns the slot of what is known already, or -1.
+
+    A node's slot has the histograms of the features proposed for it. The first of its children
+    whose turn comes takes a slot of its own, and the other takes over the parent's, less what
+    the first counted. So the second finds something in its slot, the first in its parent's; and
+    as slots of nodes and of those below them are never in use together, they are no more than
+    leaves, and one for the node under search.
+    """
+    own = nodes.integers[node]
+    known, parent, sibling, counted = own[SLOT + 1], own[PARENT], np.int64(-1), node
+    held = nodes.held[node]
+    if known < 0 and parent >= 0:
+        known, held = nodes.integers[parent, SLOT + 1], nodes.held[parent]
+        sibling = nodes.integers[parent, LEFT] + nodes.integers[parent, RIGHT] - node
+        other = nodes.integers[sibling]
+        other[SLOT + 1], nodes.integers[parent, SLOT + 1] = known, -1
+        if _count(other, look, _ALL) < _count(own, look, _ALL):
+            counted = sibling
+    position, offsets = look.features.position, look.features.offsets
+    for k in range(position.shape[0]):
+        nodes.plan[k, 0], nodes.plan[k, 1] = node, -1
+        for place in range(held.shape[0]):
+            if known >= 0 and held[place, 0] == position[k]:
+                nodes.plan[k, 0] = -1 if sibling < 0 else counted
+                nodes.plan[k, 1] = held[place, 1]
+                if sibling >= 0:
+                    nodes.held[sibling, place, 0] = held[place, 0]
+                    nodes.held[sibling, place, 1] = held[place, 1]
+    for k in range(position.shape[0]):
+        nodes.held[node, k, 0], nodes.held[node, k, 1] = position[k], offsets[k]
+    _take_slot(nodes, node, _ALL)
+    return known
+
+
+@inlined
+def _take_split(
+    nodes: Any,
+    node: Any,
+    looks: Any,
+    source: Any,
+    which: Any,
+    listed: Any,
+    limits: Any,
+    shape: Any,
+) -> None:
+    """Note the best split found in the features listed, if it gains enough."""
+    look, own = looks[shape.last], nodes.integers[node]
+    rows, features, found = look.rows, look.features, look.found
+    own[FEATURE] = -1
+    k = _best(found.gains[which][: listed.shape[0]])
+    gain, threshold = found.gains[which, k], found.thresholds[which, k]
+    side, j = found.sides[which, k], listed[k]
+    total = own[WORDS + 2 * shape.last : WORDS + 2 * shape.last + 2]
+    if not gain > max(shape.min_gain, smallest_gain(total, rows.units, rows.bits, limits)):
+        return
+    start, stop = features.offsets[j], features.offsets[j + 1]
+    table, categorical = nodes.goes_left[node], features.categorical[j]
+    own[FEATURE], own[THRESHOLD] = features.index[j], -1 if categorical else threshold
+    nodes.reals[node, GAIN] = gain
+    of_few = bin_sums()
+    if own[SLOT] < 0:
+        gathered, bins = few_rows(), source.bins.reshape(-1)
+        n = gather_few(source, looks[0].rows, node, np.int64(0), gathered)
+        clear_bins(of_few, np.int64(TABLE))
+        add_few(bins, gathered, np.int64(0), n, own[FEATURE], of_few.reshape(-1))
+    for b in range(TABLE):
+        table[b] = 1 if b <= threshold and not categorical else 0
+    if categorical:
+        part = of_few[: stop - start]
+        if own[SLOT + shape.last] >= 0:
+            part = found.histograms[own[SLOT + shape.last], start:stop]
+        category_set_inlined(part, total, rows.units, rows.bits, threshold, side, table)
+    else:
+        table[stop - start - 1] = side
+    for number in range(shape.last + 1):
+        one, first, second = looks[number], np.int64(0), np.int64(0)
+        part, slot = of_few[: stop - start], own[SLOT + number]
+        offset = start if number == 1 else one.features.offsets[features.position[j]]
+        if slot >= 0:
+            part = one.found.histograms[slot, offset : offset + stop - start]
+        for b in range(stop - start):
+            if table[b] == 1:
+                first += part[b, 0]
+                second += part[b, 1]
+        own[LEFT_WORDS + 2 * number], own[LEFT_WORDS + 2 * number + 1] = first, second
+
+
+@inlined
+def _partition(nodes: Any, node: Any, source: Any, look: Any, number: Any, lane: Any) -> None:
+    """Give each child its part of the node's ranges in a lane; see `partition`."""
+    own, ranges = nodes.integers[node], look.rows.ranges[lane]
+    start, stop, spare, swapped = _range_of(ranges, node)
+    rows, room = look.rows.order, look.rows.scratch
+    if swapped == 1:
+        rows, room = room, rows
+    rows, room = rows[start:stop], room[spare : spare + stop - start]
+    bins, first, step = source.columns, own[FEATURE] * source.columns.shape[1], _ONE
+    if number == 0 and source.by_row:
+        bins, first, step = source.bins, own[FEATURE], np.int64(source.bins.shape[1])
+    ids = source.ids if number == 0 else source.ids[:0]
+    flat, table = bins.reshape(-1), nodes.goes_left[node]
+    lefts = split_apart(flat, np.uint64(first), np.uint64(step), ids, table, rows, room)
+    middle, spare_middle = start + lefts, spare + stop - start - lefts
+    _set_range(ranges, own[LEFT], start, middle, spare_middle, swapped)
+    _set_range(ranges, own[RIGHT], spare, spare_middle, middle, 1 - swapped)
+
+
+@inlined
+def _range_of(ranges: Any, node: Any) -> Any:
+    return ranges[node, 0], ranges[node, 1], ranges[node, 2], ranges[node, 3]
+
+
+@inlined
+def _set_range(ranges: Any, node: Any, start: Any, stop: Any, spare: Any, swapped: Any) -> None:
+    ranges[node, 0], ranges[node, 1], ranges[node, 2], ranges[node, 3] = start, stop, spare, swapped
+
+
+@inlined
+def _count(own: Any, look: Any, number: Any) -> Any:
+    return own[WORDS + 2 * number] & ((_ONE << look.rows.bits) - _ONE)
+
+
+@inlined
+def _bound_children(
+    nodes: Any, node: Any, sample: Any, look: Any, number: Any, limits: Any
+) -> None:
+    """Monotone constraints: the middle of the two values parts the children."""
+    own, sign = nodes.integers[node], np.int64(0)
+    for j in range(sample.features.index.shape[0]):
+        if sample.features.index[j] == own[FEATURE]:
+            sign = np.int64(sample.features.monotone[j])
+    if sign == 0:
+        return
+    _bound(limits, nodes, node)
+    middle = 0.0
+    for child in (own[LEFT], own[RIGHT]):
+        words = nodes.integers[child, WORDS + 2 * number : WORDS + 2 * number + 2]
+        middle += leaf_value(words, look.rows.units, look.rows.bits, limits)
+    middle /= 2
+    low, high = (own[LEFT], own[RIGHT]) if sign > 0 else (own[RIGHT], own[LEFT])
+    nodes.reals[low, HIGH], nodes.reals[high, LOW] = middle, middle
+
+
+@inlined
+def _make_children(nodes: Any, node: Any, first: Any) -> None:
+    for child in range(first, first + 2):
+        _clear(nodes, child)
+    own, left, right = nodes.integers[node], nodes.integers[first], nodes.integers[first + 1]
+    own[LEFT], own[RIGHT] = first, first + 1
+    left[PARENT] = right[PARENT] = node
+    left[DEPTH] = right[DEPTH] = own[DEPTH] + 1
+    for column in (LOW, HIGH):
+        nodes.reals[first, column] = nodes.reals[node, column]
+        nodes.reals[first + 1, column] = nodes.reals[node, column]
+    for word in range(4):
+        left[WORDS + word] = own[LEFT_WORDS + word]
+        right[WORDS + word] = own[WORDS + word] - own[LEFT_WORDS + word]
+
+
+# --- whose turn is next --------------------------------------------------------------------------
+
+
+@inlined
+def _goes_before(nodes: Any, one: Any, other: Any, best_first: Any) -> Any:
+    """Whether a node has its turn before another: that of larger gain, or of smaller number."""
+    gain, gain_of_other = nodes.reals[one, GAIN], nodes.reals[other, GAIN]
+    if best_first and gain != gain_of_other:
+        return gain > gain_of_other
+    return one < other
+
+
+@inlined
+def _wait(nodes: Any, node: Any, best_first: Any) -> None:
+    """Let a node that can be split, or of which all rows have yet to decide, wait for its turn."""
+    heap = nodes.heap
+    heap[0] += 1
+    place = heap[0]
+    while place > 1 and _goes_before(nodes, node, heap[place >> _ONE], best_first):
+        heap[place] = heap[place >> _ONE]
+        place >>= _ONE
+    heap[place] = node
+
+
+@inlined
+def _next_node(nodes: Any, best_first: Any) -> Any:
+    """The node whose turn it is, which waits no longer, or -1."""
+    heap, place = nodes.heap, _ONE
+    if heap[0] == 0:
+        return np.int64(-1)
+    first, last = heap[1], heap[heap[0]]
+    heap[0] -= 1
+    while 2 * place <= heap[0]:
+        below = 2 * place
+        if below < heap[0] and _goes_before(nodes, heap[below + 1], heap[below], best_first):
+            below += 1
+        if not _goes_before(nodes, heap[below], last, best_first):
+            break
+        heap[place] = heap[below]
+        place = below
+    heap[place] = last
+    return first
+
+
+# --- together -----------------------------------------------------------------------------------
+
+
+@inlined
+def _take_lane(team: Any, visit: Any, n_lanes: Any) -> Any:
+    """The next lane that nobody has taken on this visit, or -1: own ones first."""
+    taken, n = team.taken[visit & _ONE], team.n_threads
+    each = n_lanes // n
+    for step in range(n):
+        owner = (team.thread + step) % n
+        if taken[owner, 0] < each:
+            number = take_number(taken[owner])
+            if number < each:
+                return owner * each + number
+    return np.int64(-1)
+
+
+@inlined
+def _begin_lane(team: Any, looks: Any, last: Any, lane: Any) -> None:
+    """The root has all rows of a lane: a long one, or one of the short ones behind it."""
+    for number in range(last + 1):
+        rows = looks[number].rows
+        n, each = rows.order.shape[0], rows.ranges.shape[0] // team.n_threads
+        owner, behind = lane // each, each - 1 - lane % each
+        start, stop = n * owner // team.n_threads, n * (owner + 1) // team.n_threads
+        short = (stop - start) // SHORT
+        stop -= behind * short
+        if behind < each - 1:
+            start = stop - short
+        _set_range(rows.ranges[lane], _ROOT, start, stop, start, np.int64(0))
+
+
+@inlined
+def _collect(
+    source: Any,
+    look: Any,
+    nodes: Any,
+    node: Any,
+    n_listed: Any,
+    thread: Any,
+    number: Any,
+    lane: Any,
+) -> None:
+    """Add the rows of a node in a lane to this thread's part of the histogram.
+
+    All rows follow the plan: some features are counted over the node, some over its sibling.
+    """
+    mine, own, ranges = look.found.partial[thread], nodes.integers[node], look.rows.ranges[lane]
+    index, places = look.features.index, look.features.places
+    words, bits = look.rows.words, look.rows.bits
+    if number == 0:
+        rows = look.rows.order if ranges[node, 3] == 0 else look.rows.scratch
+        order = rows[ranges[node, 0] : ranges[node, 1]]
+        drawn = source.drawn if own[DEPTH] == 0 else source.drawn[:0]
+        nodes.work[0] += order.shape[0] * n_listed
+        if source.lists.starts.shape[0] > 0:
+            add_lists_inlined(source.lists, source.whole_lists, drawn, words, bits, order, mine)
+        else:
+            bins, whole, listed = source.bins, source.whole_bins, nodes.listed
+            positions = nodes.lists[_list_of(nodes, node, number, n_listed)]
+            for k in range(n_listed):
+                listed[0, k], listed[1, k] = index[positions[k]], places[positions[k]]
+            features, to = listed[0], listed[1]
+            features, to = features[:n_listed], to[:n_listed]
+            add_rows_inlined(bins, whole, drawn, words, bits, order, features, to, mine)
+    else:
+        first = nodes.integers[own[PARENT], LEFT] if own[PARENT] >= 0 else node
+        for counted in range(first, first + 2):
+            n = 0
+            for k in range(index.shape[0]):
+                if nodes.plan[k, 0] == counted:
+                    nodes.chosen[0, n], nodes.chosen[1, n] = index[k], places[k]
+                    n += 1
+            if n > 0:
+                rows = look.rows.order if ranges[counted, 3] == 0 else look.rows.scratch
+                order = rows[ranges[counted, 0] : ranges[counted, 1]]
+                features, to = nodes.chosen[0], nodes.chosen[1]
+                nodes.work[1] += n * order.shape[0]
+                add_columns_inlined(source.columns, words, bits, order, features[:n], to[:n], mine)
+
+
+@inlined
+def _share(offsets: Any, listed: Any, team: Any, thread: Any) -> Any:
+    """First of a thread's share of a list: all have as many entries, as nearly as can be."""
+    total, before, k = np.int64(0), np.int64(0), np.int64(0)
+    for i in range(listed.shape[0]):
+        total += offsets[listed[i] + 1] - offsets[listed[i]]
+    while k < listed.shape[0]:
+        size = offsets[listed[k] + 1] - offsets[listed[k]]
+        if (2 * before + size) * team.n_threads > 2 * total * thread:
+            break
+        before += size
+        k += 1
+    return k
+
+
+@inlined
+def _clear_unlisted(look: Any, listed: Any, mine: Any) -> None:
+    """Clear a thread's part of a histogram where nobody adds it up."""
+    offsets, places, k = look.features.offsets, look.features.places, np.int64(0)
+    for f in range(offsets.shape[0] - 1):
+        if k < listed.shape[0] and listed[k] == f:
+            k += 1
+        else:
+            clear_bins(mine[places[f] :], offsets[f + 1] - offsets[f])
+
+
+@inlined
+def _entry(found: Any, slot: Any, entry: Any) -> Any:
+    """Where the sums of an entry of a slot begin, in histograms as one row of numbers."""
+    return 2 * (slot * found.histograms.shape[1] + entry)
+
+
+@inlined
+def _add_up(
+    team: Any,
+    look: Any,
+    nodes: Any,
+    first: Any,
+    own: Any,
+    known: Any,
+    number: Any,
+    f: Any,
+    flat: Any,
+    parts: Any,
+) -> None:
+    """Histogram of one feature of the smaller, or only, node: the sum of all threads' parts.
+
+    The parts are cleared on the way, while they are in the cache. All rows follow the plan
+    besides, by what the slot `known` has. `flat` and `parts` are the histograms and the threads'
+    parts as one row of numbers.
+    """
+    offsets, found, usual = look.features.offsets, look.found, look.features.usual[f]
+    n, start = 2 * (offsets[f + 1] - offsets[f]), _entry(found, own[SLOT + number], offsets[f])
+    sums = flat[start : start + n]
+    counted, at = np.int64(0), -_ONE
+    if number == 1:
+        counted, at = nodes.plan[f, 0], nodes.plan[f, 1]
+    for thread in range(team.n_threads if counted >= 0 else 0):
+        start = 2 * (thread * found.partial.shape[1] + look.features.places[f])
+        part = parts[start : start + n]
+        for b in range(n):
+            sums[b] = part[b] + (sums[b] if thread > 0 else 0)
+        for b in range(n):
+            part[b] = 0
+    if at >= 0:
+        start = _entry(found, known, at)
+        before = flat[start : start + n]
+        for b in range(n):
+            if counted < 0:
+                sums[b] = before[b]
+            elif counted == first:
+                before[b] -= sums[b]
+            else:
+                sums[b], before[b] = before[b] - sums[b], sums[b]
+    if usual >= 0:
+        first_word, second_word = own[WORDS + 2 * number], own[WORDS + 2 * number + 1]
+        for b in range(n // 2):
+            first_word -= sums[2 * b]
+            second_word -= sums[2 * b + 1]
+        sums[2 * usual], sums[2 * usual + 1] = first_word, second_word
+
+
+@inlined
+def _search(
+    team: Any,
+    look: Any,
+    nodes: Any,
+    source: Any,
+    first: Any,
+    n_searched: Any,
+    small: Any,
+    n_listed: Any,
+    known: Any,
+    go: Any,
+    few: Any,
+    number: Any,
+    limits: Any,
+) -> None:
+    """Best splits of a node or of a pair, for this thread's share of the features listed.
+
+    The larger of a pair has its parent's histogram, and takes the smaller's from it. Nodes of few
+    rows, the smaller or both, have one small histogram, which is used for every feature in turn.
+    """
+    offsets, found = look.features.offsets, look.found
+    positions = nodes.lists[_list_of(nodes, first, number, n_listed)]
+    positions = positions[:n_listed]
+    start = _share(offsets, positions, team, team.thread)
+    stop = _share(offsets, positions, team, team.thread + 1)
+    own = nodes.integers[first + small]
+    gathered, of_few, bins_listed, marks = few_rows(), bin_sums(), bin_list(), bin_marks()
+    flat_bins, flat_sums = source.bins.reshape(-1), of_few.reshape(-1)
+    flat, parts = found.histograms.reshape(-1), found.partial.reshape(-1)
+    n_small = n_both = np.int64(0)
+    if few[0]:
+        clear_marks(marks)
+        n_small = n_both = gather_few(source, look.rows, first + small, np.int64(0), gathered)
+    if few[1]:
+        n_both = gather_few(source, look.rows, first + _ONE - small, n_small, gathered)
+    if not few[0] and number == 0 and source.lists.starts.shape[0] > 0:
+        _clear_unlisted(look, positions, found.partial[team.thread])
+    for k in range(start, stop):
+        f = positions[k]
+        size = offsets[f + 1] - offsets[f]
+        if not few[0]:
+            _add_up(team, look, nodes, first, own, known, number, f, flat, parts)
+        for step in range(n_searched):
+            which = small if step == 0 else _ONE - small
+            # of a node that stays a leaf sums are wanted where the larger takes them from its own
+            if not go[which] and (step == 1 or few[0] == few[1]):
+                continue
+            node = nodes.integers[first + which]
+            histogram, n_bins_listed = of_few[:size], ALL_BINS
+            if few[step]:
+                clear_bins(of_few, size)
+                a, b = (np.int64(0), n_small) if step == 0 else (n_small, n_both)
+                feature = look.features.index[f]
+                if b - a < size:
+                    add_few_marked(flat_bins, gathered, a, b, feature, flat_sums, marks)
+                    n_bins_listed = list_marked(marks, bins_listed)
+                else:
+                    add_few(flat_bins, gathered, a, b, feature, flat_sums)
+            else:
+                histogram = found.histograms[node[SLOT + number], offsets[f] : offsets[f + 1]]
+                if step == 1:
+                    at = _entry(found, node[SLOT + number], offsets[f])
+                    rest, less = flat[at : at + 2 * size], flat_sums
+                    if not few[0]:
+                        less = flat[_entry(found, own[SLOT + number], offsets[f]) :]
+                    for i in range(2 * size):
+                        rest[i] -= less[i]
+            _bound(limits, nodes, first + which)
+            best_split_of(
+                histogram,
+                bins_listed,
+                n_bins_listed,
+                look.features.categorical[f],
+                look.features.monotone[f],
+                node[WORDS + 2 * number : WORDS + 2 * number + 2],
+                look.rows.units,
+                look.rows.bits,
+                limits,
+                k,
+                found.gains[which],
+                found.thresholds[which],
+                found.sides[which],
+            )
+
+
+@kernel
+def grow(
+    part: Any,
+    crew: Any,
+    n_threads: Any,
+    counter: Any,
+    taken: Any,
+    source: Any,
+    both: Any,
+    shape: Any,
+    all_limits: Any,
+    all_nodes: Any,
+) -> Any:
+    """Grow a tree into the nodes of each thread; returns their number.
+
+    `both` holds the two looks, `all_limits` a row for each; see `Team` for the counters.
+    """
+    thread = begin(part, crew, n_threads)
+    team, chosen = refer_to(Team(thread, n_threads, counter, taken)), both[1].features
+    chosen = Features(
+        chosen.position[thread],
+        chosen.index[thread],
+        chosen.offsets[thread],
+        chosen.places[thread],
+        chosen.categorical[thread],
+        chosen.monotone[thread],
+        chosen.usual[thread],
+    )
+    looks: Any = refer_to(both[0]), refer_to(Look(both[1].rows, chosen, both[1].found))
+    nodes = Nodes(
+        all_nodes.integers[thread],
+        all_nodes.reals[thread],
+        all_nodes.goes_left[thread],
+        all_nodes.proposed[thread],
+        all_nodes.held[thread],
+        all_nodes.free[thread],
+        all_nodes.n_free[thread],
+        all_nodes.plan[thread],
+        all_nodes.chosen[thread],
+        all_nodes.work[thread],
+        all_nodes.lists[thread],
+        all_nodes.listed[thread],
+        all_nodes.gains[thread],
+        all_nodes.heap[thread],
+    )
+    source, nodes = refer_to(source), refer_to(nodes)
+    limits = _pair_of_limits()
+    for one in range(2):
+        for j in range(N_LIMITS):
+            limits[one, j] = all_limits[one, j]
+    last, sample, decider = shape.last, looks[0], looks[shape.last]
+    n_lanes = sample.rows.ranges.shape[0]
+    n_nodes, n_leaves = np.int64(1), np.int64(1)
+    meeting, visit = np.int64(0), np.int64(0)
+    _begin(nodes, looks, last)
+    for one in range(last + 1):
+        mine = looks[one].found.partial[thread]
+        for b in range(mine.shape[0]):  # whoever adds parts up clears them for the next node
+            mine[b, 0] = mine[b, 1] = 0
+    _take_slot(nodes, _ROOT, _SAMPLE)
+    # nodes under search: the root, a pair of which `small` has fewer rows, or one at its turn
+    first, n_searched, small = np.int64(0), np.int64(1), np.int64(0)
+    known = own_slot = parted = -_ONE
+    # whether the smaller of a pair, and whether both, have so few rows that they need no histogram;
+    # in memory, since LLVM would compile the search once for each case if it could know that
+    # nothing changes them
+    few = _pair_of_flags()
+    few[0] = few[1] = False
+    go = _pair_of_flags()
+    go[0], go[1] = True, False
+    while True:
+        number = np.int64(-1)
+        if go[0] or go[1]:
+            number = np.int64(0)
+            if n_searched == 2 and not few[0]:
+                _take_slot(nodes, first + small, _SAMPLE)
+        elif parted < 0:
+            for which in range(n_searched):
+                own = nodes.integers[first + which]
+                if own[FEATURE] == -1:
+                    for one in range(last + 1):
+                        _free_slot(nodes, own[SLOT + one], one)
+                        own[SLOT + one] = -1
+            node = _next_node(nodes, shape.best_first)
+            if node < 0 or n_leaves == shape.max_leaves:
+                break
+            if nodes.integers[node, FEATURE] != _PROPOSED:
+                _make_children(nodes, node, n_nodes)
+                first, n_searched = n_nodes, np.int64(2)
+                n_nodes += 2
+                n_leaves += 1
+                _bound_children(nodes, node, sample, decider, last, limits[last])
+                for which in range(2):
+                    own = nodes.integers[first + which]
+                    go[which] = n_leaves < shape.max_leaves and own[DEPTH] < shape.max_depth
+                    weight = (own[WORDS + 2 * last + 1] & _LOW) * decider.rows.units[WEIGHT]
+                    go[which] &= _count(own, sample, _SAMPLE) >= 2
+                    go[which] &= weight >= 2 * limits[last, MIN_WEIGHT]
+                # the larger child takes over its parent's histogram
+                left, right = nodes.integers[first], nodes.integers[first + 1]
+                n_left, n_right = _count(left, sample, _SAMPLE), _count(right, sample, _SAMPLE)
+                small = _ONE if n_left > n_right else np.int64(0)
+                few[0] = _count(nodes.integers[first + small], sample, _SAMPLE) <= shape.few
+                few[1] = _count(nodes.integers[node], sample, _SAMPLE) <= shape.few
+                if few[1]:
+                    _free_slot(nodes, nodes.integers[node, SLOT], _SAMPLE)
+                else:
+                    nodes.integers[first + 1 - small, SLOT] = nodes.integers[node, SLOT]
+                # nobody asks which leaf a row of the sample is in
+                parted = node if go[0] or go[1] or last == 1 else -_ONE
+                continue
+            number, first, n_searched, small = _ONE, node, _ONE, np.int64(0)
+            go[0] = True
+            few[0] = few[1] = False
+            _turn_to(decider, sample, nodes.proposed[node])
+            own_slot = nodes.integers[node, SLOT + 1]
+            known = _plan(nodes, node, decider)
+        look = looks[max(number, 0)]
+        n_listed = _n_at(shape, nodes.integers[first, DEPTH])
+        if number == 1:
+            n_listed = np.int64(nodes.proposed.shape[1])
+        lane = _take_lane(team, visit, n_lanes)
+        while lane >= 0:
+            if visit == 0:
+                _begin_lane(team, looks, last, lane)
+            if parted >= 0:
+                for one in range(last + 1):
+                    _partition(nodes, parted, source, looks[one], one, lane)
+            if number >= 0 and not few[0]:
+                node = first + small
+                _collect(source, look, nodes, node, n_listed, team.thread, number, lane)
+            lane = _take_lane(team, visit, n_lanes)
+        meeting += 1
+        meet(team.counter, team.n_threads, meeting)
+        team.taken[visit & _ONE, team.thread, 0] = 0  # used again after the next visit's meeting
+        visit += 1
+        parted = -_ONE
+        if number >= 0:
+            _search(
+                team,
+                look,
+                nodes,
+                source,
+                first,
+                n_searched,
+                small,
+                n_listed,
+                known,
+                go,
+                few,
+                number,
+                limits[number],
+            )
+            meeting += 1
+            meet(team.counter, team.n_threads, meeting)
+            for which in range(n_searched):
+                if not go[which]:
+                    continue
+                node = first + which
+                gains, listed = look.found.gains[which], _list_of(nodes, node, number, n_listed)
+                gains, listed = gains[:n_listed], nodes.lists[listed, :n_listed]
+                if number < last:
+                    _propose(nodes, node, gains, listed)
+                else:
+                    _take_split(nodes, node, looks, source, which, listed, limits[last], shape)
+                if nodes.integers[node, FEATURE] != -1:
+                    _wait(nodes, node, shape.best_first)
+                n_below = _n_at(shape, nodes.integers[node, DEPTH] + 1)
+                if number == 0 and n_below < nodes.lists.shape[1]:
+                    _pass_on(nodes, node, gains, listed, n_below)
+            if number == last and nodes.integers[first + small, SLOT] < 0 and team.n_threads > 1:
+                meeting += 1  # rows were read, and may move now
+                meet(team.counter, team.n_threads, meeting)
+            _free_slot(nodes, own_slot, _ALL)
+            known = own_slot = -_ONE
+            go[0] = go[1] = False
+    _end(nodes, n_nodes)
+    end(part, crew)
+    return n_nodes
+
+
+@kernel
+def copy_nodes(nodes: Any, links: Any, reals: Any, sample: Any, everything: Any) -> None:
+    """Copy what a tree keeps of its nodes, column by column; `everything` may be empty."""
+    integers, own = nodes.integers[0], nodes.reals[0]  # all threads' are the same
+    for node in range(sample.shape[0]):
+        for column in range(links.shape[0]):
+            links[column, node] = integers[node, column]
+        for column in range(N_REALS):
+            reals[column, node] = own[node, column]
+        for word in range(2):
+            sample[node, word] = integers[node, WORDS + word]
+            if everything.shape[0] > 0:
+                everything[node, word] = integers[node, WORDS + 2 + word]
+
+
+@kernel
+def mark_leaves(
+    part: Any, crew: Any, n_threads: Any, rows: Any, integers: Any, n_nodes: Any, leaf: Any
+) -> None:
+    """Tell all rows which leaf they ended in, each thread those of its lanes."""
+    thread = begin(part, crew, n_threads)
+    each = rows.ranges.shape[0] // n_threads
+    for lane in range(thread * each, (thread + 1) * each):
+        ranges = rows.ranges[lane]
+        for node in range(n_nodes):
+            if integers[node, LEFT] < 0:
+                order = rows.order if ranges[node, 3] == 0 else rows.scratch
+                for j in range(ranges[node, 0], ranges[node, 1]):
+                    leaf[np.uint64(order[j])] = node
+    end(part, crew)

@@ -1,0 +1,1 @@
+"""How kernels are compiled, and the threads that run them."""

@@ -1,0 +1,267 @@
+"""Threads that run GIL-free kernels: a crew inside compiled code, or functions on slices."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from functools import cached_property, lru_cache
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from time import perf_counter
+from types import ModuleType
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mvsboost.errors import ParameterError
+from mvsboost.runtime.pool import (
+    CALLER,
+    N_ASLEEP,
+    SLEEPS,
+    WANTED,
+    make_crew,
+    recall,
+    serve,
+    stir,
+    want,
+)
+
+resource: ModuleType | None
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None
+
+T = TypeVar("T")
+
+SMALLEST_SLICE = 32_768
+"""Fewer rows than this a thread are not worth handing over a function of Python."""
+
+SMALLEST_PART = 4096
+"""Fewer rows than this a thread are not worth handing over inside a kernel; see `crew`."""
+
+_AWAKE, _HARDLY_AWAKE = 80_000, 2_000  # looks: two milliseconds, and a fortieth of that
+_CHECKED = 32  # jobs between two looks for other programs
+_CROWDED = 250.0  # times a second that one takes the core; the system's own threads do up to 150
+
+
+_GROUP = Path("/sys/fs/cgroup")
+_QUOTAS = (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"))
+"""Files of a control group that say quota and period, in its second version and in its first."""
+
+
+def available_cores(group: Path = _GROUP) -> int:
+    """Cores this process may use: those it may run on, or fewer where its time is bounded.
+
+    A container has a quota of time, and sees all cores. `group` is where the system tells it.
+    """
+    affinity = getattr(os, "sched_getaffinity", None)
+    cores = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+    return min(cores, _quota(group) or cores)
+
+
+@lru_cache
+def _quota(group: Path) -> int | None:
+    """Cores that a quota of time is worth, rounded up; None where there is none."""
+    for names in _QUOTAS:
+        try:
+            words = " ".join((group / name).read_text() for name in names).split()
+            quota, period = map(int, words)
+        except (OSError, ValueError):  # no such file, or "max"
+            continue
+        if quota > 0 and period > 0:
+            return math.ceil(quota / period)
+    return None
+
+
+def _checked(n_threads: Any) -> int:
+    whole = isinstance(n_threads, int | np.integer) and not isinstance(n_threads, bool)
+    if not whole or n_threads < 1:
+        raise ParameterError("n_threads", n_threads, "a positive whole number")
+    return int(n_threads)
+
+
+class Threads:
+    """So many threads: the caller's, and others that wait for work.
+
+    They run kernels that call them (`crew`), and functions of Python on slices of a range
+    (`run`). They are this object's own: some kernels wait for each other, and would wait for
+    ever if another fit's had taken the threads that their partners need. They end with the
+    object. An executor would do as much with futures and conditions around it, which cost more
+    than many of the kernels.
+
+    Parameters
+    ----------
+    n_threads : int
+        Taken as it is. Where kernels wait for each other, more than there are cores are slow: a
+        fit has its threads from `within_cores`.
+    """
+
+    def __init__(self, n_threads: int) -> None:
+        self.n_threads = _checked(n_threads)
+        self._words = make_crew(self.n_threads, SMALLEST_PART)
+
+    @classmethod
+    def within_cores(cls, n_threads: int) -> Threads:
+        """So many threads, or as many as there are cores, if these are fewer."""
+        return cls(min(_checked(n_threads), available_cores()))
+
+    @cached_property
+    def _workers(self) -> list[_Worker]:
+        workers = [_Worker(self._words, thread) for thread in range(1, self.n_threads)]
+        weakref.finalize(self, _dismiss, workers)
+        return workers
+
+    # --- kernels --------------------------------------------------------------------------------
+
+    def crew(self, n_rows: int) -> NDArray[np.int64]:
+        """The crew for a kernel over so many rows; as many are woken as these are worth."""
+        parts = min(self.n_threads, n_rows // SMALLEST_PART)
+        if parts > 1 and self._words[N_ASLEEP] > self.n_threads - parts:
+            self._wake(parts)
+        return self._words
+
+    def whole(self, n_threads: int, kernel: Callable[..., T], *arguments: Any) -> T:
+        """Result of a kernel whose threads meet: so many of the crew come for sure."""
+        if n_threads == 1:
+            return kernel(CALLER, self._words, 1, *arguments)
+        try:
+            if want(self._words, n_threads) > 0:
+                self._wake(n_threads)
+            return kernel(CALLER, self._words, n_threads, *arguments)
+        finally:
+            self._words[WANTED] = 0
+
+    def _wake(self, n_threads: int) -> None:
+        for worker in self._workers[: n_threads - 1]:
+            worker.wake()
+
+    # --- functions of Python --------------------------------------------------------------------
+
+    def worth(self, n_rows: int) -> int:
+        """Threads that so many rows are worth."""
+        return max(1, min(self.n_threads, n_rows // SMALLEST_SLICE))
+
+    def slices(self, n_rows: int) -> list[tuple[int, int]]:
+        """Equal slices of range(n_rows), one a thread, none of them too small."""
+        pieces = self.worth(n_rows)
+        if pieces == 1:
+            return [(0, n_rows)]
+        return [(n_rows * i // pieces, n_rows * (i + 1) // pieces) for i in range(pieces)]
+
+    def run(self, function: Callable[[int, int], T], n_rows: int) -> list[T]:
+        """Results of function(start, stop) for all slices, in their order."""
+        slices = self.slices(n_rows)
+        if len(slices) == 1:
+            return [function(*slices[0])]
+        return self.together(lambda piece: function(*slices[piece]), len(slices))
+
+    def together(self, function: Callable[[int], T], n_threads: int) -> list[T]:
+        """Results of function(0), function(1), ..., each on a thread of its own, at one time."""
+        if n_threads == 1:
+            return [function(0)]
+        # of this call: none is ever left over
+        outcomes: list[_Outcome] = [(None, None)] * n_threads
+        done: SimpleQueue[None] = SimpleQueue()
+        workers = self._workers[: n_threads - 1]
+        for thread, worker in enumerate(workers, start=1):
+            worker.put(function, thread, outcomes, done)
+        outcomes[0] = _attempt(function, 0)
+        for _ in workers:
+            done.get()
+        for _, error in outcomes:
+            if error is not None:
+                raise error
+        return [result for result, _ in outcomes]
+
+
+_Outcome = tuple[Any, BaseException | None]
+"""Result of a job, or what it raised."""
+
+_Job = tuple[Callable[[int], Any], int, list[_Outcome], "SimpleQueue[None]"]
+"""A function, its argument, where to put the outcome, and whom to tell."""
+
+
+class _Worker:
+    """A thread, and what it is to do.
+
+    It stays awake for a while after a job, in compiled code and without Python's lock: waking up
+    takes as long as many a kernel, and milliseconds on a virtual machine whose host has found
+    other work for a sleeper's core. But where another program often takes the core away, it
+    sleeps at once, and the core is free.
+    """
+
+    def __init__(self, crew: NDArray[np.int64], thread: int) -> None:
+        self._crew, self._thread = crew, thread
+        self._jobs: SimpleQueue[_Job | str | None] = SimpleQueue()
+        threading.Thread(target=self._work, name="mvsboost", daemon=True).start()
+
+    def put(self, *job: Any) -> None:
+        """Give it a function of Python to run."""
+        self._jobs.put(job)
+        recall(self._crew, self._thread)
+
+    def wake(self) -> None:
+        """Let it come back to the crew if it sleeps."""
+        if stir(self._crew, self._thread):
+            self._jobs.put("wake")
+
+    def dismiss(self) -> None:
+        """Let it end, when it sleeps at the latest."""
+        self._jobs.put(None)
+
+    def _work(self) -> None:
+        number, why, patience = 0, SLEEPS, _Patience()
+        while True:
+            try:
+                job = self._jobs.get(block=why == SLEEPS)
+            except Empty:
+                job = "wake"
+            stir(self._crew, self._thread)
+            if job is None:
+                return
+            if not isinstance(job, str):
+                function, thread, outcomes, done = job
+                outcomes[thread] = _attempt(function, thread)
+                done.put(None)
+                del function, outcomes, done  # they hold the arrays of a fit
+            del job
+            looks = patience.looks()
+            number, why = serve(self._crew, self._thread, number, looks, _CHECKED)
+
+
+class _Patience:
+    """How long this thread is to stay awake."""
+
+    def __init__(self) -> None:
+        self._displaced, self._then = _times_displaced(), perf_counter()
+
+    def looks(self) -> int:
+        """Looks for a job before it sleeps, by how often it was displaced since the last time."""
+        before, since = self._displaced, self._then
+        self._displaced, self._then = _times_displaced(), perf_counter()
+        crowded = self._displaced - before > _CROWDED * (self._then - since)
+        return _HARDLY_AWAKE if crowded else _AWAKE
+
+
+def _times_displaced() -> int:
+    """How often another program took the core of this thread; 0 where the system does not say."""
+    if resource is None or not hasattr(resource, "RUSAGE_THREAD"):
+        return 0
+    return int(resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw)
+
+
+def _attempt(function: Callable[[int], Any], thread: int) -> _Outcome:
+    try:
+        return function(thread), None
+    except BaseException as error:
+        return None, error
+
+
+def _dismiss(workers: list[_Worker]) -> None:
+    for worker in workers:
+        worker.dismiss()

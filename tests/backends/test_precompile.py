@@ -1,0 +1,186 @@
+"""The kernels of a first fit are compiled by two processes, and all that can go wrong there."""
+
+from __future__ import annotations
+
+import os
+import queue
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mvsboost
+from mvsboost.backends.cpu import ahead, compilation
+from mvsboost.runtime.jit import KERNELS
+from mvsboost.runtime.pool import serve
+
+FIT = """
+import numpy as np
+from mvsboost import MVSClassifier
+
+X = np.random.default_rng(0).normal(size=(20_000, 2))
+MVSClassifier(n_estimators=2, n_jobs=2).fit(X, X[:, 0] > 0)
+"""
+
+NAMES = """
+from mvsboost.runtime.jit import KERNELS
+
+print(sorted(kernel.__name__ for kernel in KERNELS if kernel.stats.cache_misses))
+"""
+
+
+def compiled() -> dict[str, set[Any]]:
+    return {f"{kernel.__module__}.{kernel.__name__}": set(kernel.signatures) for kernel in KERNELS}
+
+
+@pytest.mark.skipif(not compilation.jit_enabled(), reason="nothing is compiled")
+@pytest.mark.parametrize("compile_part", [ahead.compile_growing, ahead.compile_the_rest])
+def test_kernels_are_compiled_for_what_a_fit_calls_them_with(compile_part: Any) -> None:
+    exec(FIT, {})
+    deadline = time.monotonic() + 20.0
+    while not serve.signatures and time.monotonic() < deadline:
+        time.sleep(0.01)  # on a busy machine the other thread comes late
+    before = compiled()
+    compile_part()
+    assert compiled() == before
+
+
+@pytest.mark.large
+def test_a_first_fit_compiles_only_its_part(tmp_path: Path) -> None:
+    process = subprocess.run(
+        [sys.executable, "-c", FIT + NAMES],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+        cwd=Path(mvsboost.__file__).parents[1],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    # before it comes to the backend, data is binned
+    assert process.stdout.strip() == "['_bin_block', 'copy_nodes', 'grow']"
+
+
+@pytest.fixture
+def parts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was called, in place of the parts, on a machine where nothing is compiled yet."""
+    called: list[str] = []
+
+    def start() -> None:
+        called.append("helper")
+
+    monkeypatch.setattr(ahead, "needs_compilation", lambda: True)
+    monkeypatch.setattr(ahead, "announce_compilation", lambda: called.append("announced"))
+    monkeypatch.setattr(ahead, "compile_growing", lambda: called.append("growing"))
+    monkeypatch.setattr(ahead, "_start_helper", start)
+    return called
+
+
+def test_with_one_thread_there_is_no_helper(parts: list[str]) -> None:
+    ahead.prepare_kernels(1)
+    assert parts == ["announced"]
+
+
+def test_without_a_helper_the_fit_compiles(parts: list[str]) -> None:
+    ahead.prepare_kernels(2)
+    assert parts == ["announced", "helper"]
+
+
+def test_where_all_is_compiled_nothing_happens(
+    parts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ahead, "needs_compilation", lambda: False)
+    ahead.prepare_kernels(2)
+    assert parts == ["announced"]
+
+
+def test_without_a_cache_there_is_no_helper(
+    parts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mvsboost.runtime.jit._NOT_KEPT", ["stir"])
+    ahead.prepare_kernels(2)
+    assert parts == ["announced"]
+
+
+@pytest.mark.parametrize("program", ["import time; time.sleep(600)", "raise SystemExit(1)"])
+def test_a_helper_that_hangs_or_fails_is_not_waited_for(
+    parts: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    program: str,
+) -> None:
+    caplog.set_level("DEBUG", logger="mvsboost")
+    helper = subprocess.Popen([sys.executable, "-c", program])
+    monkeypatch.setattr(ahead, "_start_helper", lambda: helper)
+    ahead.prepare_kernels(2)
+    assert parts == ["announced", "growing"]
+    assert helper.returncode != ahead._DONE
+    assert f"ended with status {helper.returncode}" in caplog.text
+
+
+OTHER_PACKAGE = """
+import queue
+from pathlib import Path
+
+def compile_the_rest():
+    Path(__file__).with_name("queue.txt").write_text(queue.__file__)
+"""
+
+
+def test_a_helper_imports_what_this_process_would_and_nothing_from_the_working_directory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    module = tmp_path / "first" / "mvsboost" / "backends" / "cpu" / "ahead.py"
+    module.parent.mkdir(parents=True)
+    module.write_text(OTHER_PACKAGE)
+    (tmp_path / "first" / "mvsboost" / "__init__.py").touch()
+    (tmp_path / "queue.py").write_text("raise SystemExit(0)")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", ["", str(tmp_path / "first"), *sys.path])
+    helper = ahead._start_helper()
+    assert helper is not None
+    assert helper.wait() == ahead._DONE
+    assert module.with_name("queue.txt").read_text() == queue.__file__
+
+
+@pytest.mark.parametrize(("status", "lines"), [(ahead._DONE, 0), (0, 1)])
+def test_a_helper_is_done_when_it_says_so(
+    parts: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    status: int,
+    lines: int,
+) -> None:
+    caplog.set_level("DEBUG", logger="mvsboost")
+    helper = subprocess.Popen([sys.executable, "-c", f"raise SystemExit({status})"])
+    helper.wait()
+    monkeypatch.setattr(ahead, "_start_helper", lambda: helper)
+    ahead.prepare_kernels(2)
+    assert parts == ["announced", "growing"]
+    assert len(caplog.records) == lines
+
+
+def test_an_interrupt_ends_the_helper(parts: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    helper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    monkeypatch.setattr(ahead, "_start_helper", lambda: helper)
+    monkeypatch.setattr(ahead, "compile_growing", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        ahead.prepare_kernels(2)
+    assert helper.returncode is not None
+
+
+@pytest.mark.parametrize("executable", ["", None, "/usr/bin/uwsgi", "/nowhere/python3"])
+def test_there_is_no_helper_without_a_python_to_run(
+    monkeypatch: pytest.MonkeyPatch, executable: Any
+) -> None:
+    monkeypatch.setattr(sys, "executable", executable)
+    assert ahead._start_helper() is None
+
+
+def test_a_frozen_program_starts_no_copy_of_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    assert ahead._start_helper() is None

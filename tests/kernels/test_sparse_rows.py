@@ -1,0 +1,147 @@
+"""Rows as lists of what is unusual in them: the same trees, with fewer additions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from mvsboost.backends.cpu import CPUBackend
+from mvsboost.backends.cpu.compilation import jit_enabled
+from mvsboost.boosting import train
+from mvsboost.data import Dataset
+from mvsboost.kernels.sparse_rows import (
+    COST_OF_A_LIST,
+    LEAST_SHARE,
+    RowLists,
+    Unusual,
+    list_unusual,
+)
+from mvsboost.objectives import Logistic, Softmax
+from mvsboost.runtime.threads import Threads
+from mvsboost.sampling import MVS, SGB, NoSampling
+
+
+def bins_of(unusual: Unusual, lists: RowLists) -> np.ndarray:
+    """The table that lists stand for."""
+    starts, lengths, entries = lists
+    table = np.tile(np.maximum(unusual.usual, 0), (len(starts), 1))
+    for row, (start, length) in enumerate(zip(starts, lengths, strict=True)):
+        own = entries[start : start + length]
+        feature = np.searchsorted(unusual.places, own, side="right") - 1
+        assert len(set(feature)) == len(feature) <= unusual.longest
+        table[row, feature] = own - unusual.places[feature]
+    return table
+
+
+@given(
+    bins=arrays(np.uint8, st.tuples(st.integers(1, 60), st.just(12)), elements=st.integers(0, 3)),
+    n_threads=st.integers(1, 3),
+)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.usefixtures("small_slices")
+def test_lists_say_what_the_table_says(bins, n_threads):
+    bins[:, 1:] *= bins[:, 1:] > 2  # mostly 0
+    threads = Threads(n_threads)
+    unusual = list_unusual(bins, np.full(12, 3), threads)
+    assume(unusual is not None)
+    assert np.array_equal(bins_of(unusual, unusual.lists), bins)
+
+
+def test_only_what_is_not_usual_is_listed():
+    rng = np.random.default_rng(0)
+    bins = np.zeros((5000, 30), np.uint8)
+    bins[np.arange(5000), rng.integers(0, 28, 5000)] = 1  # flags, one of them on in every row
+    bins[:, 28:] = rng.integers(0, 200, (5000, 2))
+    unusual = list_unusual(bins, np.array([2] * 28 + [200] * 2), Threads(1))
+    assert unusual is not None
+    assert (unusual.lists.lengths == 3).all()
+    assert unusual.usual.tolist() == [0] * 28 + [-1, -1]
+
+
+def test_rows_with_nothing_usual_are_not_listed():
+    bins = np.random.default_rng(0).integers(0, 200, (500, 12)).astype(np.uint8)
+    assert list_unusual(bins, np.full(12, 200), Threads(1)) is None
+    few = np.zeros((500, COST_OF_A_LIST - 1), np.uint8)
+    assert list_unusual(few, np.full(COST_OF_A_LIST - 1, 200), Threads(1)) is None
+    wide = np.zeros((2, 300), np.uint8)  # more entries than two bytes can name
+    assert list_unusual(wide, np.full(300, 254), Threads(1)) is None
+    assert 0.0 < LEAST_SHARE < 1.0
+
+
+@pytest.fixture(scope="module")
+def flags():
+    """Flags, amounts that are mostly 0, missing values, a category, and plain numbers."""
+    rng = np.random.default_rng(3)
+    n, which = 300, rng.integers(0, 8, 300)
+    columns = {f"flag{k}": (which == k).astype(float) for k in range(8)}
+    for k in range(6):
+        columns[f"amount{k}"] = np.where(rng.random(n) < 0.8, 0.0, rng.exponential(size=n))
+        columns[f"gap{k}"] = np.where(rng.random(n) < 0.7, np.nan, rng.normal(size=n))
+    columns["kind"] = np.array(["a"] * 6 + list("bcd"), object)[rng.integers(0, 9, n)]
+    columns["x"] = rng.normal(size=n)
+    score = columns["x"] + columns["amount0"] - columns["flag2"] + (columns["kind"] == "b")
+    score += np.nan_to_num(columns["gap1"]) + 0.5 * rng.normal(size=n)
+    return columns, np.digitize(score, [-0.3, 0.6]).astype(float)
+
+
+@pytest.mark.usefixtures("small_slices")
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("rate", [0.1, 0.7])
+def test_a_tree_gathers_the_lists_of_drawn_rows(flags, n_threads, rate, make_config):
+    if n_threads > 1 and not jit_enabled():
+        pytest.skip("plain Python has no threads to grow a tree with")
+    columns, y = flags
+    data = Dataset.from_data(columns, np.minimum(y, 1.0), n_classes=2)
+    backend = CPUBackend(data.rows, Logistic(), n_threads)
+    config = make_config(Logistic(), sampler=MVS(rate=rate), n_estimators=3)
+    train(data, config, backend=lambda rows, objective: backend)
+    assert 0 < len(backend._drawn) < data.rows.n_rows
+    assert np.array_equal(bins_of(backend._unusual, backend._lists), data.rows.bins[backend._drawn])
+
+
+@pytest.mark.usefixtures("small_slices")
+@pytest.mark.parametrize("search", ["histograms_only", "smaller_one_by_one", "rows_one_by_one"])
+@pytest.mark.parametrize("sampler", [NoSampling(), MVS(rate=0.4), SGB(rate=0.3)], ids=repr)
+@pytest.mark.parametrize(("look", "colsample"), [(0, 1.0), (0, 0.5), (3, 1.0), (3, 0.5)])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_trees_are_those_of_the_reference(
+    flags, sampler, look, colsample, n_classes, search, make_config, request
+):
+    request.getfixturevalue(search)
+    columns, y = flags
+    if n_classes == 2:
+        y = np.minimum(y, 1.0)
+    data = Dataset.from_data(columns, y, n_classes=n_classes)
+    objective = Logistic() if n_classes == 2 else Softmax(3)
+    assert CPUBackend(data.rows, objective)._unusual is not None
+    config = make_config(
+        objective, sampler=sampler, second_look=look, n_estimators=2, min_samples_leaf=4
+    )
+    config = replace(config, colsample=colsample)
+    check_against_reference(data, config)
+
+
+@pytest.mark.usefixtures("small_slices", "narrow_early")
+@pytest.mark.parametrize("search", ["histograms_only", "smaller_one_by_one", "rows_one_by_one"])
+@pytest.mark.parametrize("sampler", [NoSampling(), MVS(rate=0.4)], ids=repr)
+@pytest.mark.parametrize(("look", "colsample"), [(0, 1.0), (0, 0.5), (3, 0.5)])
+def test_narrowed_trees_are_those_of_the_reference(
+    flags, sampler, look, colsample, search, make_config, request
+):
+    request.getfixturevalue(search)
+    columns, y = flags
+    data = Dataset.from_data(columns, y, n_classes=3)
+    assert CPUBackend(data.rows, Softmax(3))._unusual is not None
+    config = make_config(Softmax(3), sampler, second_look=look, narrowing=0.5, n_estimators=2)
+    check_against_reference(data, replace(config, colsample=colsample))
+
+
+def check_against_reference(data, config):
+    expected = train(data, replace(config, device="reference")).model.to_dict()
+    for n_threads in (1, 3):
+        assert train(data, replace(config, n_threads=n_threads)).model.to_dict() == expected
