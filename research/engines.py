@@ -234,7 +234,6 @@ def _ours(
             min_child_weight=tree["min_sum_hessian_in_leaf"],
             l2=tree["lambda_l2"],
             second_look=cell["second_look"],
-            narrowing=cell.get("narrowing", 1.0),
         ),
         colsample=tree["feature_fraction"],
         leaf_values=cell["leaf_values"],

@@ -20,8 +20,6 @@ from research.store import Store
 
 __all__ = [
     "METHODS",
-    "NARROWED_ALONE",
-    "NARROWING",
     "NO_SAMPLING",
     "SIZES",
     "Cell",
@@ -36,7 +34,7 @@ Cell = dict[str, Any]
 """Everything that determines one result; see `engines.fit_and_judge`."""
 
 Setting = dict[str, Any]
-"""What tuning chooses: ``sampler``, ``leaf_values``, ``second_look``, ``narrowing`` of a cell."""
+"""What tuning chooses: ``sampler``, ``leaf_values``, ``second_look`` of a cell."""
 
 
 @dataclass(frozen=True)
@@ -170,19 +168,12 @@ class Method:
     view: str = "native"
 
 
-def setting(
-    sampler: Cell, leaf_values: str = "sample", second_look: int = 0, narrowing: float = 1.0
-) -> Setting:
-    """What a cell does besides the set and its parameters; narrowing is named if there is any."""
-    chosen = {"sampler": sampler, "leaf_values": leaf_values, "second_look": second_look}
-    return {**chosen, "narrowing": narrowing} if narrowing < 1.0 else chosen
+def setting(sampler: Cell, leaf_values: str = "sample", second_look: int = 0) -> Setting:
+    """What a cell does besides the set and its parameters."""
+    return {"sampler": sampler, "leaf_values": leaf_values, "second_look": second_look}
 
-
-NARROWING = 0.5
-"""Share of its features that a node passes on, where trees are narrowed."""
 
 NO_SAMPLING = setting({"name": "none"}, "all")
-NARROWED_ALONE = setting({"name": "none"}, "all", narrowing=NARROWING)
 
 
 def sgb(rate: float, size: Size) -> list[Setting]:

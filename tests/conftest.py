@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mvsboost.backends import protocol
 from mvsboost.backends.cpu import growing
 from mvsboost.backends.messages import BinnedRows
 from mvsboost.boosting import TrainConfig
@@ -53,16 +52,6 @@ def smaller_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
 def histograms_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Search all nodes by their histograms, however few rows they have."""
     monkeypatch.setattr(growing, "_few_rows", lambda features: 0)
-
-
-@pytest.fixture
-def narrow_early(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Narrow trees from the root on, down to two features."""
-    monkeypatch.setattr(protocol, "WHOLE_LEVELS", 1)
-    monkeypatch.setattr(protocol, "LEAST_FEATURES", 2)
-    protocol._features_by_depth.cache_clear()
-    yield
-    protocol._features_by_depth.cache_clear()
 
 
 @pytest.fixture(scope="session")

@@ -103,11 +103,6 @@ CASES = {
         {"sampler": MVS(0.4), "monotone": {0: 1, 1: -1}, "second_look": 2},
     ),
     "colsample": ("logistic", {"colsample": 0.5}),
-    "narrowed": ("logistic", {"sampler": MVS(0.4), "narrowing": 0.6, "colsample": 0.75}),
-    "narrowed, depth-wise, second look": (
-        "squared",
-        {"sampler": MVS(0.4), "narrowing": 0.5, "max_leaves": None, "second_look": 1},
-    ),
     "first order": ("logistic", {"sampler": MVS(0.4), "order": 1, "weighted": True}),
     "sample leaves": ("logistic", {"sampler": MVS(0.4), "leaf_values": "sample"}),
     "sample leaves, few rows": (
@@ -164,16 +159,11 @@ BACKENDS = {
 @pytest.mark.usefixtures("small_slices")
 @pytest.mark.parametrize("case", list(CASES))
 def test_the_model_is_the_same_for_any_backend(
-    case, make_data, make_config, model_bytes, monkeypatch, request
+    case, make_data, make_config, model_bytes, monkeypatch
 ):
     objective, options = CASES[case]
-    if "narrowing" in options:
-        request.getfixturevalue("narrow_early")
     data = make_data(objective, 200, weighted=options.get("weighted", False))
     expected = run(data, objective, options, make_config, config={"device": "reference"})
-    if "narrowing" in options:
-        whole = run(data, objective, {**options, "narrowing": 1.0}, make_config)
-        assert model_bytes(whole.model) != model_bytes(expected.model)
     assert any(tree.n_leaves > 1 for trees in expected.model.iterations for tree in trees)
     for name, how in BACKENDS.items():
         # whole trees in one call, and verb by verb
@@ -223,18 +213,6 @@ def test_no_sampling_ignores_the_second_look(make_data, make_config, model_bytes
     data = make_data("logistic")
     models = [train(data, make_config(second_look=k)).model for k in (0, 1, 10)]
     assert len({model_bytes(model) for model in models}) == 1
-
-
-@pytest.mark.usefixtures("narrow_early")
-def test_no_sampling_is_narrowed_alike_whatever_the_second_look(
-    make_data, make_config, model_bytes
-):
-    data = make_data("logistic")
-    whole = train(data, make_config()).model
-    looks = (0, 1, 4)
-    models = [train(data, make_config(narrowing=0.5, second_look=k)).model for k in looks]
-    assert len({model_bytes(model) for model in models}) == 1
-    assert model_bytes(whole) != model_bytes(models[0])
 
 
 def test_the_seed_decides(make_data, make_config, model_bytes):
@@ -786,12 +764,6 @@ def test_a_configuration_is_checked(name, value, make_data, make_config):
     config = replace(make_config(Squared()), **{name: value})
     with pytest.raises(ParameterError, match=f"{name} must be"):
         train(make_data("squared", 40), config)
-
-
-@pytest.mark.parametrize("narrowing", [0.0, -1.0, 1.5, float("nan")])
-def test_the_narrowing_of_a_configuration_is_checked(narrowing, make_data, make_config):
-    with pytest.raises(ParameterError, match="narrowing must be"):
-        train(make_data("squared", 40), make_config(Squared(), narrowing=narrowing))
 
 
 @pytest.mark.parametrize(

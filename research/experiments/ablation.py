@@ -76,11 +76,10 @@ class _Variant:
     draw: Draw = _OURS
     leaf_values: str = "all"
     second_look: int = 0
-    narrowing: float = 1.0
     more: dict[str, Any] = field(default_factory=dict)
 
     def setting(self, rate: float) -> Setting:
-        return setting(self.draw(rate), self.leaf_values, self.second_look, self.narrowing)
+        return setting(self.draw(rate), self.leaf_values, self.second_look)
 
 
 _BASE = _Variant("base")
@@ -88,7 +87,6 @@ VARIANTS = (
     _BASE,
     *(_Variant(f"second look {k}", second_look=k) for k in (1, 2, 4, 8)),
     _Variant("second look 4, half of the rows decide", second_look=4, more={"decider": [0.5, 0.1]}),
-    *(_Variant(f"narrowing {share}", narrowing=share) for share in (0.5, 0.75)),
     _Variant("leaf values from the sample", leaf_values="sample"),
     *(_Variant(f"λ {lam}", _mvs(lam=lam)) for lam in ("root", "catboost", 0.01, 0.1, 1.0, 10.0)),
     *(

@@ -4,8 +4,6 @@ Learning times at no loss (`learning_time`) are of as many trees as the set's pa
 as in the paper. A sample whose trees are better than all rows' needs fewer of them; how many is
 read off the errors on folds, and no sampling is granted the same. Fewer still are enough where
 learning rates may be multiples of those of the other experiments, which both are granted as well.
-MVS may have narrowed trees, no sampling has whole ones; what narrowing does alone is in
-`learning_time`.
 """
 
 from __future__ import annotations
@@ -23,7 +21,6 @@ from research.experiments.learning_time import (
     FAIR,
     LEAVES_AND_LAMBDA,
     LIGHTGBM,
-    NARROWED,
     race_cell,
     races_run,
 )
@@ -37,7 +34,6 @@ __all__ = ["FEWER_TREES"]
 _METHODS = {
     "mvs": METHODS["mvs"],
     "leaves and lambda": LEAVES_AND_LAMBDA,
-    "narrowed": NARROWED,
     "second look": METHODS["second look"],
 }
 _BASELINES = {"no sampling": METHODS["mvs"], "LightGBM": LIGHTGBM}
@@ -57,7 +53,7 @@ _TEXT = (
     "Change of the time of boosting to the error that a baseline has with all its trees. MVS has "
     "as few trees, out of {points} numbers of them, as have less error on {folds}, by a standard "
     "error of the mean change, and keep it with more; the fastest counts. In "
-    "brackets its rate, whether its trees are narrowed (those of a baseline are whole), the share "
+    "brackets its rate, the share "
     "of the trees, and the change of 1 − AUC on the test part; a circle where no MVS gets there, "
     "and the one of least error on folds is taken. Then the same against the baseline with as few "
     "trees as it needs itself by that rule. LightGBM is without sampling, on counters, and with a "
@@ -340,8 +336,6 @@ def _outcome(
         told = [f"{100 * entry.trees / whole.trees:.0f}% of the trees", *on_test(entry)]
         if entry.step > 1:
             told.insert(0, f"{entry.step} times the learning rate")
-        if "narrowing" in entry.setting:
-            told.insert(0, "narrowed")
         if "rate" in entry.setting["sampler"]:
             told.insert(0, f"{entry.setting['sampler']['rate']:g}" + "°" * (not entry.reaches))
         return f" ({', '.join(told)})"

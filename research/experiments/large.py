@@ -14,14 +14,12 @@ from mvsboost.runtime.threads import available_cores
 from research.experiments.learning_time import (
     FAIR,
     METHODS_TIMED,
-    NARROWED,
-    NARROWED_KEY,
     contenders_of,
     race_cell,
     races_run,
     time_table,
 )
-from research.plan import NARROWED_ALONE, NO_SAMPLING, Cell, Experiment, Plan
+from research.plan import NO_SAMPLING, Cell, Experiment, Plan
 from research.sets import LARGE_SETS, SETS
 from research.summaries import change_of, percent
 
@@ -29,7 +27,6 @@ __all__ = ["LARGE"]
 
 _METHODS = {
     **METHODS_TIMED,
-    "narrowed": replace(NARROWED, title="MVS, leaves from all rows, narrowed trees"),
 }
 _QUICK = ("small synthetic",)
 _PACES = (0.5, 0.2, 0.0)
@@ -54,8 +51,8 @@ _TEXT = (
     "Change of the time of boosting against no sampling, by all cores, at the "
     "smallest rate (in brackets, with the change of 1 − AUC on the test part) at which a fifth of "
     "the training part, held out, sees no loss of quality; where it sees one at every rate (marked "
-    "with a circle), at the rate of the least. The first line has narrowed trees without sampling, "
-    "the last one the fastest MVS of each set, of those without loss on the rows held out if there "
+    "with a circle), at the rate of the least. The last line "
+    "has the fastest MVS of each set, of those without loss on the rows held out if there "
     "are any. Nothing is tuned: λ is 0.1, or by the leaves where their values are from all rows, "
     "GOSS takes as many rows of large gradients as of others, a second look has 4 features; one "
     f"seed. Fits take turns, after an iteration, when a fifth of a second is over; {{}}. {FAIR} "
@@ -89,7 +86,6 @@ def _race(large: Plan, name: str) -> Cell | None:
     contenders = contenders_of(large, name, _METHODS, threads=threads)
     if contenders is None:
         return None
-    contenders[NARROWED_KEY] = {**large.cell(name, NARROWED_ALONE, 0), "threads": threads}
     return race_cell(large, contenders, rounds=_ROUNDS)
 
 

@@ -15,8 +15,6 @@ import numpy as np
 from mvsboost.report import Part, Table, Text
 from research.plan import (
     METHODS,
-    NARROWED_ALONE,
-    NARROWING,
     NO_SAMPLING,
     Cell,
     Experiment,
@@ -35,8 +33,6 @@ __all__ = [
     "LEAVES_AND_LAMBDA",
     "LIGHTGBM",
     "METHODS_TIMED",
-    "NARROWED",
-    "NARROWED_KEY",
     "PAPER_TIME",
     "contenders_of",
     "race_cell",
@@ -48,8 +44,6 @@ PAPER_TIME = {"sgb": -20.7, "goss": -20.4, "mvs": -27.7}
 """Change of the learning time in the paper, in %, mean over its sets."""
 
 _OTHERS = ("sgb", "goss")
-NARROWED_KEY = "narrowed alone"
-"""The contender of races that narrows trees without sampling."""
 
 METHODS_TIMED = {key: METHODS[key] for key in (*_OTHERS, "mvs", "all leaves", "second look")}
 """Methods whose time is measured."""
@@ -60,14 +54,7 @@ def _leaves_and_lambda(rate: float, size: Size) -> list[Setting]:
     return [setting({"name": "mvs", "rate": rate, "lam": lam}, "all") for lam in lambdas]
 
 
-def _narrowed(rate: float, size: Size) -> list[Setting]:
-    lambdas = ("leaf", *size.lambdas[1::2])
-    samplers = ({"name": "mvs", "rate": rate, "lam": lam} for lam in lambdas)
-    return [setting(sampler, "all", narrowing=NARROWING) for sampler in samplers]
-
-
 LEAVES_AND_LAMBDA = Method("MVS, leaves from all rows, λ tuned", _leaves_and_lambda)
-NARROWED = Method("MVS, leaves from all rows, λ tuned, narrowed trees", _narrowed)
 LIGHTGBM = Method("LightGBM", lambda rate, size: [], "lightgbm", "counters")
 """LightGBM as the paper has it, without sampling."""
 
@@ -80,7 +67,6 @@ _SLICE = 0.2
 _METHODS = {
     **METHODS_TIMED,
     "leaves and lambda": LEAVES_AND_LAMBDA,
-    "narrowed": NARROWED,
 }
 FAIR = (
     "No sampling is timed with leaf values from the sums of its own trees; elsewhere it has a pass "
@@ -95,8 +81,6 @@ _TEXT = (
     "Then the fastest MVS of each set, of those without loss on folds if there are any; and the "
     "same against LightGBM without sampling, on counters, and with a column more for every number "
     "that may be missing, in time and in 1 − AUC. "
-    "Where trees are narrowed a node below the fourth level looks at half the features of its "
-    "parent, those of largest gain; the first line does so without sampling. "
     f"Fits of one thread, which take turns every fifth of a second. {FAIR}"
 )
 
@@ -193,7 +177,7 @@ def time_table(
     change: Changes,
     paper: Mapping[str, float],
 ) -> Table:
-    """Changes of the time by method and set; first what narrowed trees do without sampling.
+    """Changes of the time by method and set.
 
     Parameters
     ----------
@@ -204,7 +188,7 @@ def time_table(
     paper : mapping from method to float
         The paper's means.
     """
-    rows = [_narrowed_row(races, change)]
+    rows = []
     for key, method in methods.items():
         keys = dict.fromkeys(races, key)
         rows.append(_row(plan, races, methods, method.title, keys, "none", change))
@@ -257,13 +241,6 @@ def _fastest(plan: Plan, races: Races, methods: Mapping[str, Method]) -> dict[st
     return {name: min(ours, key=lambda key: rank(name, key)) for name in races}
 
 
-def _narrowed_row(races: Races, change: Changes) -> list[str]:
-    keys = dict.fromkeys(races, NARROWED_KEY)
-    errors = [change(name, key) for name, key in keys.items()]
-    notes = ["error unknown" if error is None else percent(error) for error in errors]
-    return _line(races, "No sampling, narrowed trees", keys, "none", notes)
-
-
 # --- this experiment ----------------------------------------------------------------------------
 
 
@@ -274,7 +251,6 @@ def _race(plan: Plan, name: str) -> Cell | None:
         return None
     engine, view = LIGHTGBM.engine, LIGHTGBM.view
     contenders[engine] = plan.cell(name, NO_SAMPLING, 0, engine=engine, view=view)
-    contenders[NARROWED_KEY] = plan.cell(name, NARROWED_ALONE, 0)
     return race_cell(plan, contenders)
 
 
@@ -282,7 +258,6 @@ def _cells(plan: Plan) -> Iterator[Cell]:
     plan = plan.on_every_fold
     for name in plan.sets:
         yield from plan.judged(name, METHODS["mvs"], NO_SAMPLING)
-        yield from plan.judged(name, METHODS["mvs"], NARROWED_ALONE)
         yield from plan.judged(name, LIGHTGBM, NO_SAMPLING)
         yield from plan.every_setting(name, _METHODS.values())
         for method in _METHODS.values():
@@ -301,8 +276,6 @@ def _parts(plan: Plan) -> list[Part]:
         return []
 
     def chosen_setting(name: str, key: str) -> Setting:
-        if key == NARROWED_KEY:
-            return NARROWED_ALONE
         chosen = smallest_rate(plan, name, _METHODS[key])
         assert chosen is not None
         return chosen.setting

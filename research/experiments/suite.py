@@ -8,8 +8,6 @@ import numpy as np
 
 from mvsboost.report import Part, Table, Text
 from research.plan import (
-    NARROWED_ALONE,
-    NARROWING,
     NO_SAMPLING,
     Cell,
     Experiment,
@@ -40,8 +38,6 @@ _AGAINST: dict[str, Setting] = {
     "MVS 30%": _mvs(0.3),
     "MVS 30%, second look 4": _mvs(0.3, second_look=4),
     "SGB 30%": setting({"name": "sgb", "rate": 0.3}, "all"),
-    "narrowed trees, no sampling": NARROWED_ALONE,
-    "narrowed trees, MVS 30%": {**_mvs(0.3), "narrowing": NARROWING},
 }
 _TEXT = (
     "MVS and SGB at 80% of the rows, and at 30%, against no sampling over many small sets: 300 "

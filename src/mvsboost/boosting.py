@@ -108,7 +108,7 @@ class TrainConfig:
             raise ParameterError("sampler", self.sampler, allowed)
         self.sampler.validate()
         own = ("learning_rate", "colsample", "leaf_values", "order")
-        of_tree = ["max_depth", "min_child_weight", "l2", "min_gain", "second_look", "narrowing"]
+        of_tree = ["max_depth", "min_child_weight", "l2", "min_gain", "second_look"]
         if self.tree.max_leaves is not None:  # here a tree may also have no bound at all
             of_tree.append("max_leaves")
         check_parameters(

@@ -293,7 +293,6 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
                 l2=float(self.l2),
                 min_gain=float(self.min_gain),
                 second_look=self._look(sampler, dataset.rows.n_rows),
-                narrowing=float(self.narrowing),
             ),
             colsample=float(self.colsample),
             leaf_values=str(self.leaf_values),
@@ -518,7 +517,6 @@ class MVSClassifier(ClassifierMixin, _MVSEstimator):  # type: ignore[misc]
         min_gain: float = 0.0,
         max_bins: int = 255,
         colsample: float = 1.0,
-        narrowing: float = 1.0,
         sampler: Any = "mvs",
         leaf_values: str = "all",
         second_look: int | None = None,
@@ -546,7 +544,6 @@ class MVSClassifier(ClassifierMixin, _MVSEstimator):  # type: ignore[misc]
         self.min_gain = min_gain
         self.max_bins = max_bins
         self.colsample = colsample
-        self.narrowing = narrowing
         self.sampler = sampler
         self.leaf_values = leaf_values
         self.second_look = second_look
@@ -672,7 +669,6 @@ class MVSRegressor(RegressorMixin, _MVSEstimator):  # type: ignore[misc]
         min_gain: float = 0.0,
         max_bins: int = 255,
         colsample: float = 1.0,
-        narrowing: float = 1.0,
         sampler: Any = "mvs",
         leaf_values: str = "all",
         second_look: int | None = None,
@@ -700,7 +696,6 @@ class MVSRegressor(RegressorMixin, _MVSEstimator):  # type: ignore[misc]
         self.min_gain = min_gain
         self.max_bins = max_bins
         self.colsample = colsample
-        self.narrowing = narrowing
         self.sampler = sampler
         self.leaf_values = leaf_values
         self.second_look = second_look

@@ -168,16 +168,6 @@ PARAMETERS: tuple[Parameter, ...] = (
         "Share of features that each tree may use.",
     ),
     Parameter(
-        "narrowing",
-        1.0,
-        "a number in (0, 1]",
-        _real(0.0, 1.0, open_low=True),
-        "Share of its features that a node passes on to its children, from the fourth level of a "
-        "tree on: those in which it found the largest gains; no fewer than 8, nor than a second "
-        "look asks for. Half of them, 0.5, makes deep trees on many features faster, on most data "
-        "with little change of quality either way; 1 passes on all.",
-    ),
-    Parameter(
         "sampler",
         "mvs",
         "a sampler, its name, or an object with a method probabilities",

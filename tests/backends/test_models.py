@@ -40,13 +40,12 @@ CASES = {
     "softmax": ("softmax", Softmax(3), MVS(0.4), {"colsample": 0.6, "second_look": 1}),
     "absolute": ("squared", Absolute(), MVS(0.4), {}),
     "sample leaves": ("logistic", Logistic(), MVS(0.4), {"leaf_values": "sample"}),
-    "narrowed": ("logistic", Logistic(), MVS(0.4), {"narrowing": 0.6}),
     "monotone": ("squared", Squared(), MVS(0.4), {"monotone": {0: 1, 1: -1}, "second_look": 2}),
     "a user's own": ("squared", CustomObjective(Centred()), NoSampling(), {}),
 }
 
 
-@pytest.mark.usefixtures("small_slices", "narrow_early")
+@pytest.mark.usefixtures("small_slices")
 @pytest.mark.parametrize("n_threads", [3, 4])
 @pytest.mark.parametrize("case", list(CASES))
 def test_more_threads_than_cores_give_the_same_model(

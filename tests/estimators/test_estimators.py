@@ -637,25 +637,6 @@ def test_a_handful_of_rows_only_proposes(sampler, n_rows, expected):
     assert MVSClassifier(second_look=0)._look(sampler, n_rows) == 0
 
 
-def test_narrowing_changes_deep_trees_on_many_features_only():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(2000, 30))
-    y = X[:, :10].sum(axis=1) + X[:, 0] * X[:, 1] + rng.normal(size=2000)
-
-    def predictions(columns, **parameters):
-        model = small_regressor(max_leaves=40, sampler="none", **parameters)
-        return model.fit(X[:, :columns], y).predict(X[:, :columns])
-
-    whole, narrowed = predictions(30), predictions(30, narrowing=0.5)
-    assert not np.array_equal(whole, narrowed)
-    assert np.corrcoef(narrowed, y)[0, 1] > 0.9 * np.corrcoef(whole, y)[0, 1]
-    # no fewer than eight features are passed on
-    assert np.array_equal(predictions(8), predictions(8, narrowing=0.5))
-    # the first four levels look at all features, and so does whoever they leave behind
-    shallow = {"max_depth": 4}
-    assert np.array_equal(predictions(30, **shallow), predictions(30, narrowing=0.5, **shallow))
-
-
 def test_parameters_of_a_sampler_that_is_a_name(cancer):
     X, y = cancer
     search = GridSearchCV(small(), {"sampler__rate": [0.1, 0.5]}, cv=2).fit(X, y)

@@ -126,21 +126,6 @@ def test_trees_are_those_of_the_reference(
     check_against_reference(data, config)
 
 
-@pytest.mark.usefixtures("small_slices", "narrow_early")
-@pytest.mark.parametrize("search", ["histograms_only", "smaller_one_by_one", "rows_one_by_one"])
-@pytest.mark.parametrize("sampler", [NoSampling(), MVS(rate=0.4)], ids=repr)
-@pytest.mark.parametrize(("look", "colsample"), [(0, 1.0), (0, 0.5), (3, 0.5)])
-def test_narrowed_trees_are_those_of_the_reference(
-    flags, sampler, look, colsample, search, make_config, request
-):
-    request.getfixturevalue(search)
-    columns, y = flags
-    data = Dataset.from_data(columns, y, n_classes=3)
-    assert CPUBackend(data.rows, Softmax(3))._unusual is not None
-    config = make_config(Softmax(3), sampler, second_look=look, narrowing=0.5, n_estimators=2)
-    check_against_reference(data, replace(config, colsample=colsample))
-
-
 def check_against_reference(data, config):
     expected = train(data, replace(config, device="reference")).model.to_dict()
     for n_threads in (1, 3):

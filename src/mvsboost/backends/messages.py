@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from functools import lru_cache
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -151,14 +150,6 @@ class NodeSplit:
         assert self.goes_left.dtype == BIN
 
 
-WHOLE_LEVELS = 4
-"""Levels of a tree, from the root on, whose nodes look at all its features."""
-
-
-LEAST_FEATURES = 8
-"""Features that nodes look at even if narrowing would leave fewer; the second look's, if more."""
-
-
 class TreeRequest(NamedTuple):
     """Everything that determines how a tree grows on the rows of `Backend.begin_tree`.
 
@@ -185,8 +176,6 @@ class TreeRequest(NamedTuple):
         Features the sample proposes for all rows to decide on.
     dispersion : float
         Σg² / Σh: what chance lets a category of rows of weight 1 gain.
-    narrowing : float
-        Share of its features that a node passes on to its children; see `features_by_depth`.
     """
 
     features: NDArray[np.int64]
@@ -203,24 +192,6 @@ class TreeRequest(NamedTuple):
     min_gain: float
     second_look: int
     dispersion: float
-    narrowing: float
-
-    @property
-    def features_by_depth(self) -> NDArray[np.int64]:
-        """How many features the nodes of each depth look at; below the last, as many as there."""
-        looks = 0 if self.everything is None else self.second_look
-        return _features_by_depth(len(self.features), self.narrowing, looks)
-
-
-@lru_cache
-def _features_by_depth(n: int, narrowing: float, second_look: int) -> NDArray[np.int64]:
-    # not to be written to: all requests alike share it
-    numbers, least = [n], min(n, max(LEAST_FEATURES, second_look))
-    if narrowing < 1.0:
-        numbers *= WHOLE_LEVELS
-        while numbers[-1] > least:
-            numbers.append(max(least, int(numbers[-1] * narrowing)))
-    return np.array(numbers, np.int64)
 
 
 class GrownNodes(NamedTuple):

@@ -26,10 +26,6 @@ proposed for its parent too; there the rows of the smaller of the two children a
 and the other's sums are the parent's less those. Sums are integers, so neither this nor the
 number of threads changes anything.
 
-Which features a node looks at stands in a list: all of them, unless the tree is narrowed. Then each
-pair of children has a list of its own, a part of its parent's; histograms have room for every
-feature still, and of those that are not listed nothing is read.
-
 What is known of the nodes lies in three arrays with named columns, loops are written
 out, and both looks are one piece of code: every further array, call or copy here would
 add to the time of the first fit.
@@ -241,8 +237,6 @@ class Shape(NamedTuple):
         The number of the look that decides.
     few
         Drawn rows of a pair, or of the smaller of it, up to which histograms are not kept.
-    n_listed
-        How many features the nodes of each depth look at; below the last, as many as there.
     """
 
     max_leaves: int
@@ -251,7 +245,6 @@ class Shape(NamedTuple):
     last: int
     min_gain: float
     few: int
-    n_listed: Any
 
 
 class Nodes(NamedTuple):
@@ -274,14 +267,7 @@ class Nodes(NamedTuple):
     chosen : (2, look)
         Room for numbers and places of features.
     work : (2,)
-        Rows of this thread that were counted by each look, once for each feature listed.
-    lists : (1, or n + 1 where trees are narrowed; features)
-        Positions of features in their order: first all of them, then those that the children of
-        each node look at, if these are fewer.
-    listed : (2, features)
-        Room for numbers and places of features.
-    gains : (features,)
-        Room for the gains of a node.
+        Rows of this thread that were counted by each look, once for each feature.
     heap : (leaves + 1,)
         How many nodes wait for their turn, and then their numbers: none of those at 2i and 2i + 1
         goes before that at i.
@@ -297,19 +283,14 @@ class Nodes(NamedTuple):
     plan: Any
     chosen: Any
     work: Any
-    lists: Any
-    listed: Any
-    gains: Any
     heap: Any
 
 
-_DTYPES: dict[str, Any] = {"goes_left": np.uint8, "reals": np.float64, "gains": np.float64}
+_DTYPES: dict[str, Any] = {"goes_left": np.uint8, "reals": np.float64}
 """Of the arrays of `Nodes` that hold no int64."""
 
 
-def _shapes(
-    n_leaves: int, look: int, n_features: int, narrowed: bool
-) -> dict[str, tuple[int, ...]]:
+def _shapes(n_leaves: int, look: int) -> dict[str, tuple[int, ...]]:
     """Shapes of the arrays of `Nodes`, for one thread."""
     n = 2 * n_leaves - 1
     return {
@@ -323,32 +304,27 @@ def _shapes(
         "plan": (look, 2),
         "chosen": (2, look),
         "work": (2,),
-        "lists": (n + 1 if narrowed else 1, n_features),
-        "listed": (2, n_features),
-        "gains": (n_features,),
         "heap": (n_leaves + 1,),
     }
 
 
-def bytes_of_nodes(n_leaves: int, look: int, n_features: int, narrowed: bool) -> int:
+def bytes_of_nodes(n_leaves: int, look: int) -> int:
     """How large the nodes of a thread are."""
-    shapes = _shapes(n_leaves, look, n_features, narrowed)
+    shapes = _shapes(n_leaves, look)
     return sum(
         prod(shape) * np.dtype(_DTYPES.get(name, np.int64)).itemsize
         for name, shape in shapes.items()
     )
 
 
-def make_nodes(n_threads: int, n_leaves: int, look: int, n_features: int, narrowed: bool) -> Nodes:
+def make_nodes(n_threads: int, n_leaves: int, look: int) -> Nodes:
     """Room for the nodes of a tree, which every tree begins anew."""
-    nodes = Nodes(
+    return Nodes(
         **{
             name: np.empty((n_threads, *shape), _DTYPES.get(name, np.int64))
-            for name, shape in _shapes(n_leaves, look, n_features, narrowed).items()
+            for name, shape in _shapes(n_leaves, look).items()
         }
     )
-    nodes.lists[:, 0] = np.arange(n_features)
-    return nodes
 
 
 @inlined
@@ -406,20 +382,7 @@ def _best(gains: Any) -> Any:
 
 
 @inlined
-def _n_at(shape: Any, depth: Any) -> Any:
-    """How many features the nodes of a depth look at."""
-    return shape.n_listed[min(depth, shape.n_listed.shape[0] - 1)]
-
-
-@inlined
-def _list_of(nodes: Any, node: Any, number: Any, n: Any) -> Any:
-    """Number of the list of n features that a look at a node has; the second has its own n."""
-    fewer = number == 0 and n < nodes.lists.shape[1]
-    return nodes.integers[node, PARENT] + 1 if fewer else np.int64(0)
-
-
-@inlined
-def _propose(nodes: Any, node: Any, gains: Any, listed: Any) -> None:
+def _propose(nodes: Any, node: Any, gains: Any) -> None:
     """Note the features in which the sample found the largest gains, largest first."""
     chosen, largest = nodes.proposed[node], gains[_best(gains)]
     if largest == -np.inf:
@@ -430,51 +393,10 @@ def _propose(nodes: Any, node: Any, gains: Any, listed: Any) -> None:
         for j in range(gains.shape[0]):
             taken = False
             for i in range(k):
-                taken = taken or chosen[i] == listed[j]
+                taken = taken or chosen[i] == j
             if not taken and (best < 0 or gains[j] > gains[best]):
                 best = j
-        chosen[k] = listed[best]
-
-
-@inlined
-def _nth_largest(values: Any, n: Any) -> Any:
-    """The n-th largest of some values, which are put into another order on the way."""
-    low, high, place = np.int64(0), np.int64(values.shape[0] - 1), np.int64(n - 1)
-    while low < high:
-        middle, i, j = values[(low + high) // 2], low, high
-        while i <= j:
-            while values[i] > middle:
-                i += 1
-            while values[j] < middle:
-                j -= 1
-            if i <= j:
-                values[i], values[j] = values[j], values[i]
-                i += 1
-                j -= 1
-        if place <= j:
-            high = j
-        elif place >= i:
-            low = i
-        else:
-            break
-    return values[place]
-
-
-@inlined
-def _pass_on(nodes: Any, node: Any, gains: Any, listed: Any, n: Any) -> None:
-    """List those n of a node's features for its children that gain most, the first of equals."""
-    passed_on, values = nodes.lists[node + 1], nodes.gains[: gains.shape[0]]
-    for k in range(gains.shape[0]):
-        values[k] = gains[k]
-    least, spare, at = _nth_largest(values, n), np.int64(n), np.int64(0)
-    for k in range(gains.shape[0]):
-        spare -= np.int64(gains[k] > least)
-    for k in range(gains.shape[0]):
-        equal = gains[k] == least and spare > 0
-        if equal or gains[k] > least:
-            passed_on[at] = listed[k]
-            at += 1
-            spare -= np.int64(equal)
+        chosen[k] = best
 
 
 @inlined
@@ -546,17 +468,16 @@ def _take_split(
     looks: Any,
     source: Any,
     which: Any,
-    listed: Any,
     limits: Any,
     shape: Any,
 ) -> None:
-    """Note the best split found in the features listed, if it gains enough."""
+    """Note the best split found, if it gains enough."""
     look, own = looks[shape.last], nodes.integers[node]
     rows, features, found = look.rows, look.features, look.found
     own[FEATURE] = -1
-    k = _best(found.gains[which][: listed.shape[0]])
-    gain, threshold = found.gains[which, k], found.thresholds[which, k]
-    side, j = found.sides[which, k], listed[k]
+    j = _best(found.gains[which])
+    gain, threshold = found.gains[which, j], found.thresholds[which, j]
+    side = found.sides[which, j]
     total = own[WORDS + 2 * shape.last : WORDS + 2 * shape.last + 2]
     if not gain > max(shape.min_gain, smallest_gain(total, rows.units, rows.bits, limits)):
         return
@@ -746,7 +667,6 @@ def _collect(
     look: Any,
     nodes: Any,
     node: Any,
-    n_listed: Any,
     thread: Any,
     number: Any,
     lane: Any,
@@ -762,17 +682,12 @@ def _collect(
         rows = look.rows.order if ranges[node, 3] == 0 else look.rows.scratch
         order = rows[ranges[node, 0] : ranges[node, 1]]
         drawn = source.drawn if own[DEPTH] == 0 else source.drawn[:0]
-        nodes.work[0] += order.shape[0] * n_listed
+        nodes.work[0] += order.shape[0] * index.shape[0]
         if source.lists.starts.shape[0] > 0:
             add_lists_inlined(source.lists, source.whole_lists, drawn, words, bits, order, mine)
         else:
-            bins, whole, listed = source.bins, source.whole_bins, nodes.listed
-            positions = nodes.lists[_list_of(nodes, node, number, n_listed)]
-            for k in range(n_listed):
-                listed[0, k], listed[1, k] = index[positions[k]], places[positions[k]]
-            features, to = listed[0], listed[1]
-            features, to = features[:n_listed], to[:n_listed]
-            add_rows_inlined(bins, whole, drawn, words, bits, order, features, to, mine)
+            bins, whole, to = source.bins, source.whole_bins, places[: index.shape[0]]
+            add_rows_inlined(bins, whole, drawn, words, bits, order, index, to, mine)
     else:
         first = nodes.integers[own[PARENT], LEFT] if own[PARENT] >= 0 else node
         for counted in range(first, first + 2):
@@ -790,29 +705,12 @@ def _collect(
 
 
 @inlined
-def _share(offsets: Any, listed: Any, team: Any, thread: Any) -> Any:
-    """First of a thread's share of a list: all have as many entries, as nearly as can be."""
-    total, before, k = np.int64(0), np.int64(0), np.int64(0)
-    for i in range(listed.shape[0]):
-        total += offsets[listed[i] + 1] - offsets[listed[i]]
-    while k < listed.shape[0]:
-        size = offsets[listed[k] + 1] - offsets[listed[k]]
-        if (2 * before + size) * team.n_threads > 2 * total * thread:
-            break
-        before += size
+def _share(offsets: Any, team: Any, thread: Any) -> Any:
+    """First feature of a thread's share: all have as many entries, as nearly as can be."""
+    n, k = offsets.shape[0] - 1, np.int64(0)
+    while k < n and (offsets[k] + offsets[k + 1]) * team.n_threads <= 2 * offsets[n] * thread:
         k += 1
     return k
-
-
-@inlined
-def _clear_unlisted(look: Any, listed: Any, mine: Any) -> None:
-    """Clear a thread's part of a histogram where nobody adds it up."""
-    offsets, places, k = look.features.offsets, look.features.places, np.int64(0)
-    for f in range(offsets.shape[0] - 1):
-        if k < listed.shape[0] and listed[k] == f:
-            k += 1
-        else:
-            clear_bins(mine[places[f] :], offsets[f + 1] - offsets[f])
 
 
 @inlined
@@ -880,23 +778,19 @@ def _search(
     first: Any,
     n_searched: Any,
     small: Any,
-    n_listed: Any,
     known: Any,
     go: Any,
     few: Any,
     number: Any,
     limits: Any,
 ) -> None:
-    """Best splits of a node or of a pair, for this thread's share of the features listed.
+    """Best splits of a node or of a pair, for this thread's share of the features.
 
     The larger of a pair has its parent's histogram, and takes the smaller's from it. Nodes of few
     rows, the smaller or both, have one small histogram, which is used for every feature in turn.
     """
     offsets, found = look.features.offsets, look.found
-    positions = nodes.lists[_list_of(nodes, first, number, n_listed)]
-    positions = positions[:n_listed]
-    start = _share(offsets, positions, team, team.thread)
-    stop = _share(offsets, positions, team, team.thread + 1)
+    start, stop = _share(offsets, team, team.thread), _share(offsets, team, team.thread + 1)
     own = nodes.integers[first + small]
     gathered, of_few, bins_listed, marks = few_rows(), bin_sums(), bin_list(), bin_marks()
     flat_bins, flat_sums = source.bins.reshape(-1), of_few.reshape(-1)
@@ -907,10 +801,7 @@ def _search(
         n_small = n_both = gather_few(source, look.rows, first + small, np.int64(0), gathered)
     if few[1]:
         n_both = gather_few(source, look.rows, first + _ONE - small, n_small, gathered)
-    if not few[0] and number == 0 and source.lists.starts.shape[0] > 0:
-        _clear_unlisted(look, positions, found.partial[team.thread])
-    for k in range(start, stop):
-        f = positions[k]
+    for f in range(start, stop):
         size = offsets[f + 1] - offsets[f]
         if not few[0]:
             _add_up(team, look, nodes, first, own, known, number, f, flat, parts)
@@ -950,7 +841,7 @@ def _search(
                 look.rows.units,
                 look.rows.bits,
                 limits,
-                k,
+                f,
                 found.gains[which],
                 found.thresholds[which],
                 found.sides[which],
@@ -997,9 +888,6 @@ def grow(
         all_nodes.plan[thread],
         all_nodes.chosen[thread],
         all_nodes.work[thread],
-        all_nodes.lists[thread],
-        all_nodes.listed[thread],
-        all_nodes.gains[thread],
         all_nodes.heap[thread],
     )
     source, nodes = refer_to(source), refer_to(nodes)
@@ -1075,9 +963,6 @@ def grow(
             own_slot = nodes.integers[node, SLOT + 1]
             known = _plan(nodes, node, decider)
         look = looks[max(number, 0)]
-        n_listed = _n_at(shape, nodes.integers[first, DEPTH])
-        if number == 1:
-            n_listed = np.int64(nodes.proposed.shape[1])
         lane = _take_lane(team, visit, n_lanes)
         while lane >= 0:
             if visit == 0:
@@ -1087,7 +972,7 @@ def grow(
                     _partition(nodes, parted, source, looks[one], one, lane)
             if number >= 0 and not few[0]:
                 node = first + small
-                _collect(source, look, nodes, node, n_listed, team.thread, number, lane)
+                _collect(source, look, nodes, node, team.thread, number, lane)
             lane = _take_lane(team, visit, n_lanes)
         meeting += 1
         meet(team.counter, team.n_threads, meeting)
@@ -1103,7 +988,6 @@ def grow(
                 first,
                 n_searched,
                 small,
-                n_listed,
                 known,
                 go,
                 few,
@@ -1116,17 +1000,12 @@ def grow(
                 if not go[which]:
                     continue
                 node = first + which
-                gains, listed = look.found.gains[which], _list_of(nodes, node, number, n_listed)
-                gains, listed = gains[:n_listed], nodes.lists[listed, :n_listed]
                 if number < last:
-                    _propose(nodes, node, gains, listed)
+                    _propose(nodes, node, look.found.gains[which])
                 else:
-                    _take_split(nodes, node, looks, source, which, listed, limits[last], shape)
+                    _take_split(nodes, node, looks, source, which, limits[last], shape)
                 if nodes.integers[node, FEATURE] != -1:
                     _wait(nodes, node, shape.best_first)
-                n_below = _n_at(shape, nodes.integers[node, DEPTH] + 1)
-                if number == 0 and n_below < nodes.lists.shape[1]:
-                    _pass_on(nodes, node, gains, listed, n_below)
             if number == last and nodes.integers[first + small, SLOT] < 0 and team.n_threads > 1:
                 meeting += 1  # rows were read, and may move now
                 meet(team.counter, team.n_threads, meeting)

@@ -6,9 +6,6 @@ parent's less that one, exactly, since histograms are integers.
 
 With a second look (docs/method.md) the sample's histograms only rank the features;
 the best K go on, and all rows of the node decide among them.
-
-With narrowing a node deep enough passes on to its children only those of its
-features in which it found the largest gains.
 """
 
 from __future__ import annotations
@@ -54,9 +51,6 @@ class TreeParams:
     l2, min_gain : float
     second_look : int
         Features the sample may propose for all rows to decide on; 0 lets the sample decide.
-    narrowing : float
-        Share of its features that a node passes on to its children, from the fourth level on;
-        1 passes on all.
     """
 
     max_leaves: int | None = 31
@@ -67,7 +61,6 @@ class TreeParams:
     l2: float = 1.0
     min_gain: float = 0.0
     second_look: int = 0
-    narrowing: float = 1.0
 
     def in_units(self, weight: float) -> TreeParams:
         """The same where rows are weighed in units of `weight`: sums of hessians are, too."""
@@ -151,7 +144,6 @@ def grow_tree(
         min_gain=params.min_gain,
         second_look=params.second_look,
         dispersion=dispersion,
-        narrowing=params.narrowing,
     )
     # isinstance would ask this of the protocol too, for a hundred times as long
     whole = hasattr(backend, "grow_whole_tree")
@@ -270,7 +262,7 @@ class _Grower:
             one = self.backend.histograms(RowSet.ALL, [0], features[:1])[0]
             root.everything = self._total(one)
         self.nodes.append(root)
-        self._find_split(root, features, histogram)
+        self._find_split(root, histogram)
         return root
 
     def _total(self, histogram: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -325,27 +317,16 @@ class _Grower:
         alive = [f for f in families if self._splittable(f[1]) or self._splittable(f[2])]
         smaller = [min(left, right, key=self._sampled) for _, left, right in alive]
         if alive:
-            passed_on = np.stack([self._passed_on(parent) for parent, _, _ in alive])
-            ids = [node.id for node in smaller]
-            histograms = self.backend.histograms(RowSet.SAMPLE, ids, passed_on)
-            for (parent, *pair), one, features, own in zip(
-                alive, smaller, passed_on, histograms, strict=True
-            ):
+            ids, features = [node.id for node in smaller], self.request.features
+            histograms = self.backend.histograms(RowSet.SAMPLE, ids, features)
+            for (parent, *pair), one, own in zip(alive, smaller, histograms, strict=True):
                 assert parent.search is not None
-                of_parent = parent.search.part(features)
-                own = own[: len(of_parent)]
+                rest = parent.search.histogram - own
                 for child in filter(self._splittable, pair):
-                    self._find_split(child, features, own if child is one else of_parent - own)
+                    self._find_split(child, own if child is one else rest)
         for parent, _, _ in families:
             parent.search = None
         return [child for _, *pair in alive for child in pair if self._splittable(child)]
-
-    def _passed_on(self, parent: _Node) -> NDArray[np.int64]:
-        """Features that a node's children look at: of largest gain, in their order."""
-        numbers = self.request.features_by_depth
-        count = numbers[min(parent.depth + 1, len(numbers) - 1)]
-        assert parent.search is not None
-        return parent.search.of_largest_gain(count)
 
     def _sampled(self, node: _Node) -> int:
         return self.request.sample.unpack(node.sample).count
@@ -358,11 +339,10 @@ class _Grower:
         weight = packing.unpack(self.words(node)).weight
         return weight >= 2 * self.request.min_weight and self._sampled(node) >= 2
 
-    def _find_split(
-        self, node: _Node, features: NDArray[np.int64], histogram: NDArray[np.int64]
-    ) -> None:
+    def _find_split(self, node: _Node, histogram: NDArray[np.int64]) -> None:
         """The sample decides; or it proposes, and all rows decide when the node's turn comes."""
         limits, packing = self.limits(node, self.request.min_count), self.request.sample
+        features = self.request.features
         search = SplitSearch(self.table, features, histogram, node.sample, packing, limits)
         node.search = search
         if self.request.everything is None:

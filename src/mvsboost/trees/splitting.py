@@ -150,19 +150,8 @@ class SplitSearch:
         """The `count` features of largest gain, largest first."""
         return self.features[self._places(count)]
 
-    def of_largest_gain(self, count: int) -> NDArray[np.int64]:
-        """The same features, in their order."""
-        return self.features[np.sort(self._places(count))]
-
     def _places(self, count: int) -> NDArray[np.intp]:
         return np.argsort(-self.gains, kind="stable")[:count]
-
-    def part(self, features: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The histogram of some of the features, in their order."""
-        if len(features) == len(self.features):
-            return self.histogram[: self.offsets[-1]]
-        chosen = np.repeat(np.isin(self.features, features), np.diff(self.offsets))
-        return self.histogram[: self.offsets[-1]][chosen]
 
     def best(self, min_gain: float) -> Split | None:
         """The best split if it gains more than `min_gain`, else None."""

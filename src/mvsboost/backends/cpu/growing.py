@@ -94,9 +94,9 @@ class TreeGrower:
         """Whether the largest tree there could be can be grown here; if not, verb by verb."""
         if self._room is not None and self._room.holds(size):
             return True
-        n, leaves, look, n_threads = size.n_features, size.leaves, size.look, size.n_threads
+        leaves, look, n_threads = size.leaves, size.look, size.n_threads
         every, few, _ = self._entries(look)
-        nodes = n_threads * grow.bytes_of_nodes(leaves, look, n, size.narrowed)
+        nodes = n_threads * grow.bytes_of_nodes(leaves, look)
         ranges = size.n_looks * size.n_lanes * (2 * leaves - 1) * 4
         histograms = 2 * (size.slots * every + (leaves + 1) * few)
         return nodes + 8 * (ranges + histograms) <= MOST_ROOM
@@ -118,7 +118,6 @@ class TreeGrower:
             look=min(request.second_look, n_features) * (n_looks - 1),
             n_threads=n_threads,
             n_lanes=n_threads * (grow.LANES if several else 1),
-            narrowed=bool(request.features_by_depth[-1] < n_features),
         )
 
     def grow(
@@ -145,7 +144,6 @@ class TreeGrower:
             last,
             request.min_gain,
             _few_rows(features),
-            request.features_by_depth,
         )
         decider = of_sample = sample.rows(request.sample, ranges[0])
         if everything is not None and request.everything is not None:
@@ -180,7 +178,7 @@ class TreeGrower:
             self._room = _Room(
                 size,
                 _no_features(n_threads, look),
-                grow.make_nodes(n_threads, leaves, look, n, size.narrowed),
+                grow.make_nodes(n_threads, leaves, look),
                 (
                     _found(take, "sample", n, every, spread, size.slots, n_threads),
                     # the node under a second look needs one more
@@ -202,7 +200,6 @@ class Size(NamedTuple):
     n_looks, look : int
         1, or 2 with a second look, and the features that this one sees.
     n_threads, n_lanes : int
-    narrowed : bool
     """
 
     n_features: int
@@ -212,7 +209,6 @@ class Size(NamedTuple):
     look: int
     n_threads: int
     n_lanes: int
-    narrowed: bool
 
 
 class _Room(NamedTuple):

@@ -115,7 +115,6 @@ def compile_growing() -> None:
         min_gain=0.0,
         second_look=0,
         dispersion=0.0,
-        narrowing=1.0,
     )
     members = Members(word, 1, np.zeros(2, np.int64), row, row)
     grower = TreeGrower(one, None, _Compiles(1), Arena())
