@@ -16,7 +16,6 @@ DOCUMENTED = (
     "datasets",
     "errors",
     "metrics",
-    "numerics",
     "objectives",
     "plots",
     "sampling",

@@ -13,8 +13,9 @@ import pytest
 from mvsboost.boosting import train
 from mvsboost.errors import ModelFormatError, ParameterError
 from mvsboost.metrics import get_metric
-from mvsboost.model import FORMAT_VERSION, Model, files
+from mvsboost.model import Model, files
 from mvsboost.model.forest import Forest
+from mvsboost.model.model import FORMAT_VERSION
 from mvsboost.objectives import Absolute, Logistic, Poisson, Quantile, Softmax, Squared
 from mvsboost.sampling import MVS
 

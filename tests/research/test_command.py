@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -188,7 +189,8 @@ def test_processes_share_the_work(tmp_path, monkeypatch):
 def test_processes_end_with_a_run_that_is_killed(tmp_path):
     script = tmp_path / "run.py"
     script.write_text(
-        "import os, time\n"
+        "import os, sys, time\n"
+        f"sys.path.insert(0, {str(Path(command.__file__).parents[1])!r})\n"
         "from research.runner import _workers\n"
         "if __name__ == '__main__':\n"
         "    with _workers(2) as submit:\n"

@@ -160,7 +160,7 @@ def package(tmp_path, monkeypatch):
     if not jit_enabled():
         pytest.skip("nothing is compiled")
     monkeypatch.setattr(numba.config, "CACHE_DIR", "")
-    monkeypatch.setattr(jit, "__file__", str(tmp_path / "jit.py"))
+    monkeypatch.setattr(jit, "_FOLDERS", [tmp_path])
     monkeypatch.setattr(jit, "KERNELS", [])
     monkeypatch.setattr(jit, "_NOT_KEPT", [])
     # what is remembered of the package itself stays

@@ -38,6 +38,9 @@ logger = logging.getLogger("mvsboost")
 
 _OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
 
+_FOLDERS = [Path(__file__).parents[1] / name for name in ("exact", "kernels", "runtime")]
+"""Where kernels are written."""
+
 KERNELS: list[Any] = []
 """Every compiled kernel, in order of definition."""
 
@@ -85,9 +88,7 @@ def _digest(module: Path) -> bytes:
 @cache
 def _package_stamp() -> bytes:
     """Numba's version, and name and hash of every module that kernels are written in."""
-    package = Path(__file__).parents[1]
-    rooms = ("exact", "kernels", "runtime")
-    modules = sorted(path for room in rooms for path in package.glob(f"{room}/*.py"))
+    modules = sorted(module for folder in _FOLDERS for module in folder.glob("*.py"))
     found = [module.name.encode() + _digest(module) for module in modules]
     return b"".join([numba.__version__.encode(), *found])
 
