@@ -126,22 +126,22 @@ class BothWays(CPUBackend):
     agreement: dict[str, Agreement]
     n_trees = 0
 
-    def begin_tree(self, output: int, key: Any, sample: Packing, everything: Any) -> None:
+    def begin_tree(self, output: int, key: Any, sample: Packing, all_rows: Any) -> None:
         self.begun = output, key
-        super().begin_tree(output, key, sample, everything)
+        super().begin_tree(output, key, sample, all_rows)
 
     def grow_whole_tree(self, request: Any) -> Any:
-        maxima, self.n_trees = self.maxima[-2 if request.everything else -1 :], self.n_trees + 1
+        maxima, self.n_trees = self.maxima[-2 if request.all_rows else -1 :], self.n_trees + 1
         others = {}
         for name, n_rows in PRETENDED.items() if self.n_trees % COMPARED == 0 else ():
             coarse = [CHOOSE(n_rows, *largest) for largest in maxima]
-            packings = coarse if request.everything else [*coarse, None]
+            packings = coarse if request.all_rows else [*coarse, None]
             super().begin_tree(*self.begun, *packings)
             grown = super().grow_whole_tree(
-                request._replace(sample=packings[0], everything=packings[1])
+                request._replace(sample=packings[0], all_rows=packings[1])
             )
             others[name] = grown._replace(goes_left=grown.goes_left.copy())
-        super().begin_tree(*self.begun, request.sample, request.everything)
+        super().begin_tree(*self.begun, request.sample, request.all_rows)
         nodes = super().grow_whole_tree(request)
         for name, grown in others.items():
             self.agreement[name].note(nodes, grown)

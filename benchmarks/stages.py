@@ -22,7 +22,7 @@ from mvsboost import MVS
 from mvsboost.boosting import TrainConfig, TrainResult, train
 from mvsboost.data import Dataset
 from mvsboost.objectives import Logistic
-from mvsboost.runtime.threads import Threads
+from mvsboost.runtime.threads import ThreadPool
 from mvsboost.sampling import make_sampler
 from mvsboost.trees import TreeParams
 
@@ -38,7 +38,7 @@ SHORT, LONG = 3, 23
 def copy_speed(n_threads: int, rounds: int) -> float:
     """Bytes read and written a second when all threads copy 64 MiB."""
     source, target, spent = np.ones(1 << 23), np.empty(1 << 23), []
-    threads = Threads(n_threads)
+    threads = ThreadPool(n_threads)
 
     def copy(start: int, stop: int) -> None:
         target[start:stop] = source[start:stop]

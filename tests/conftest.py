@@ -39,19 +39,19 @@ def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def rows_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Search all nodes under the root row by row, and none by its histogram."""
-    monkeypatch.setattr(growing, "_few_rows", lambda features: growing.MOST_ROWS)
+    monkeypatch.setattr(growing, "_small_node_rows", lambda features: growing.MOST_ROWS)
 
 
 @pytest.fixture
 def smaller_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Search many pairs with the smaller node row by row, and the larger by its histogram."""
-    monkeypatch.setattr(growing, "_few_rows", lambda features: 40)
+    monkeypatch.setattr(growing, "_small_node_rows", lambda features: 40)
 
 
 @pytest.fixture
 def histograms_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Search all nodes by their histograms, however few rows they have."""
-    monkeypatch.setattr(growing, "_few_rows", lambda features: 0)
+    monkeypatch.setattr(growing, "_small_node_rows", lambda features: 0)
 
 
 @pytest.fixture(scope="session")

@@ -93,12 +93,12 @@ def test_the_cache_folder_is_where_numba_keeps_it(monkeypatch: pytest.MonkeyPatc
 FIRST_USE = """
 import numpy as np
 from mvsboost.backends.cpu.compilation import announce_compilation, needs_compilation
-from mvsboost.runtime.pool import make_crew
+from mvsboost.runtime.pool import make_pool
 from mvsboost.kernels.gradients import range_of
 
 announce_compilation()
 announce_compilation()
-print(range_of(make_crew(1, 9), *np.ones((2, 1, 2), np.float32))[3])
+print(range_of(make_pool(1, 9), *np.ones((2, 1, 2), np.float32))[3])
 print(needs_compilation())
 """
 

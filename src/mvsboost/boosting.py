@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, overload
 
@@ -17,27 +17,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mvsboost.backends.messages import BinnedRows, GradientRange
-from mvsboost.backends.protocol import Backend
-from mvsboost.backends.registry import BackendFactory, backend_factory
-from mvsboost.backends.timed import TimedBackend
+from mvsboost.backends.registry import BackendFactory
 from mvsboost.callbacks import Callback, Progress, check_callbacks
-from mvsboost.data import BinMapper, Dataset
-from mvsboost.errors import ConvergenceStop, DataError, ObjectiveError, ParameterError
-from mvsboost.exact.fixedpoint import Packing, check_rows, sum_scale
+from mvsboost.data import Dataset
+from mvsboost.errors import ConvergenceStop, DataError, ObjectiveError
+from mvsboost.exact.fixedpoint import Packing
 from mvsboost.exact.random import Purpose, stream_key, uniform
-from mvsboost.metrics import Metric, default_metric
 from mvsboost.model import Model
-from mvsboost.objectives import Objective, same_kind
-from mvsboost.parameters import check_parameters
+from mvsboost.objectives import Objective
+from mvsboost.preparation import Prepared, TrainConfig, prepare, start_model
 from mvsboost.sampling import (
     GradientMoments,
     LeafSummary,
     Sample,
-    Sampler,
     SamplingContext,
     gradient_moments,
 )
-from mvsboost.trees import FeatureTable, GrownTree, Tree, TreeParams, grow_tree
+from mvsboost.trees import GrownTree, Tree, TreeParams, grow_tree
 from mvsboost.trees.leaves import (
     residual_quantiles,
     sums_of_all_rows,
@@ -53,83 +49,6 @@ MAX_SAMPLE_STEP = 4.0
 with: a handful of heavily weighted rows can look arbitrarily certain."""
 
 _NO_SPLIT = "no split improves the loss"
-
-_QUANTILE_STEPS = 3
-"""Times that a quantile is looked for among residuals of the last one found: these are rounded
-to 24 bits, so that two leave an error of 2**-48 of the target, and three none."""
-
-
-@dataclass(frozen=True)
-class TrainConfig:
-    """Everything that determines a training run besides the data.
-
-    Attributes
-    ----------
-    objective : Objective
-    sampler : Sampler
-    n_estimators : int
-        Boosting iterations to add.
-    learning_rate : float
-    tree : TreeParams
-    colsample : float
-        Share of features that each iteration may use.
-    leaf_values : {"all", "sample"}
-        Rows that leaf values come from.
-    order : {1, 2}
-        Whether the hessian is used.
-    monotone : mapping from binned feature to +1 or -1
-    metrics : sequence of Metric
-        Evaluated on every evaluation set after every iteration; that of the objective by default.
-    seed, n_threads : int
-    device : str
-    """
-
-    objective: Objective
-    sampler: Sampler
-    n_estimators: int = 100
-    learning_rate: float = 0.1
-    tree: TreeParams = field(default_factory=TreeParams)
-    colsample: float = 1.0
-    leaf_values: str = "all"
-    order: int = 2
-    monotone: Mapping[int, int] = field(default_factory=dict)
-    metrics: Sequence[Metric] = ()
-    seed: int = 0
-    n_threads: int = 1
-    device: str = "cpu"
-
-    def validate(self) -> None:
-        """Raise `ParameterError` for a value outside what is allowed."""
-        if not isinstance(self.objective, Objective):
-            allowed = "an Objective, such as make_objective makes of a name"
-            raise ParameterError("objective", self.objective, allowed)
-        if not isinstance(self.sampler, Sampler):
-            allowed = "a Sampler, such as make_sampler makes of a name"
-            raise ParameterError("sampler", self.sampler, allowed)
-        self.sampler.validate()
-        own = ("learning_rate", "colsample", "leaf_values", "order")
-        of_tree = ["max_depth", "min_child_weight", "l2", "min_gain", "second_look"]
-        if self.tree.max_leaves is not None:  # here a tree may also have no bound at all
-            of_tree.append("max_leaves")
-        check_parameters(
-            {name: getattr(self, name) for name in own}
-            | {name: getattr(self.tree, name) for name in of_tree}
-        )
-        if not self.tree.min_samples_leaf >= 0:
-            raise ParameterError("min_samples_leaf", self.tree.min_samples_leaf, "a number >= 0")
-        # none is left where a fit is resumed that was done
-        if not isinstance(self.n_estimators, int | np.integer) or self.n_estimators < 0:
-            raise ParameterError("n_estimators", self.n_estimators, "an integer >= 0")
-        if self.order == 1 and self.objective.link.name == "log":
-            allowed = f"2 for objective {self.objective.name!r}: its steps need the hessian"
-            raise ParameterError("order", self.order, allowed)
-        for metric in self.metrics:
-            if not isinstance(metric, Metric):
-                allowed = "a list of Metric, such as get_metric makes of a name"
-                raise ParameterError("metrics", metric, allowed)
-        names = [metric.name for metric in self.metrics]
-        if len(set(names)) < len(names):
-            raise ParameterError("metrics", names, "different from each other")
 
 
 @dataclass(frozen=True)
@@ -186,7 +105,9 @@ def train(
         Whether `init_model` is a checkpoint of this very run: if early stopping has ended that,
         no tree is added.
     """
-    run = _Run.start(dataset, config, eval_sets, callbacks, init_model, backend, metadata, resume)
+    rows = prepare(dataset, config, eval_sets, backend)
+    model = start_model(rows, init_model, metadata, resume=resume)
+    run = _Run(rows, model, check_callbacks(callbacks), init_model, resumed=resume)
     with run.watched():
         for iteration in run.iterations:
             try:
@@ -202,81 +123,26 @@ def train(
     return run.finish()
 
 
-@dataclass
 class _Run:
     """The state of a training run: what Algorithm 1 keeps between its lines."""
 
-    dataset: Dataset
-    config: TrainConfig
-    backend: TimedBackend
-    table: FeatureTable
-    model: Model
-    evaluation: dict[str, tuple[Backend, Dataset]]
-    callbacks: list[Callback]
-    iterations: range
-    resumed: bool
-    best_before: int | None
-    samples: list[Sample] = field(default_factory=list)
-    moments: GradientMoments | None = None
-    stop_reason: str = "all iterations done"
-
-    @classmethod
-    def start(
-        cls,
-        dataset: Dataset,
-        config: TrainConfig,
-        eval_sets: Mapping[str, Dataset] | None,
-        callbacks: Iterable[Callback],
+    def __init__(
+        self,
+        rows: Prepared,
+        model: Model,
+        callbacks: list[Callback],
         init_model: Model | None,
-        factory: BackendFactory | None,
-        metadata: Mapping[str, Any] | None,
-        resume: bool,
-    ) -> _Run:
-        _check_arguments(dataset, config, eval_sets, init_model)
-        eval_sets, callbacks = dict(eval_sets or {}), check_callbacks(callbacks)
-        config.validate()
-        if dataset.weight_unit != 1.0:
-            config = replace(config, tree=config.tree.in_units(dataset.weight_unit))
-        if eval_sets and not config.metrics:
-            config = replace(config, metrics=[default_metric(config.objective)])
-        config.objective.check_target(dataset.rows.target)
-        for data in eval_sets.values():
-            _check_mapper(data, dataset.mapper, "an evaluation set")
-            config.objective.check_values(data.rows.target)
-        make = factory or backend_factory(config.device, config.n_threads)
-        backend = TimedBackend(make(dataset.rows, config.objective))
-        check_rows(backend.n_rows, config.sampler.share, config.tree.second_look)
-        evaluation = {
-            name: (make(data.rows, config.objective), data) for name, data in eval_sets.items()
-        }
-        if init_model is None:
-            model = Model.empty(dataset, config.objective, _baseline(backend, config.objective))
-        else:
-            _check_start(init_model, dataset, config.objective)
-            model = init_model.copy()
-            model.objective = config.objective  # of a user's own a file keeps the name alone
-            model.best_iteration = None  # early stopping looks for it anew
-            if not resume:
-                model.history = {}  # which may be of other data
-        if metadata is not None:
-            model.metadata = dict(metadata)
-        for name in eval_sets:
-            model.expect(name, config.metrics)
-        for rows in (backend, *(other for other, _ in evaluation.values())):
-            model.put_scores(rows)
-        first = model.n_iterations
-        return cls(
-            dataset=dataset,
-            config=config,
-            backend=backend,
-            table=_feature_table(dataset, config.monotone),
-            model=model,
-            evaluation=evaluation,
-            callbacks=callbacks,
-            iterations=range(first, first + config.n_estimators),
-            resumed=resume,
-            best_before=None if init_model is None else init_model.best_iteration,
-        )
+        *,
+        resumed: bool,
+    ) -> None:
+        self.dataset, self.config, self.backend = rows.dataset, rows.config, rows.backend
+        self.evaluation, self.table = rows.evaluation, rows.table
+        self.model, self.callbacks, self.resumed = model, callbacks, resumed
+        self.iterations = range(model.n_iterations, model.n_iterations + rows.config.n_estimators)
+        self.best_before = None if init_model is None else init_model.best_iteration
+        self.samples: list[Sample] = []
+        self.moments: GradientMoments | None = None
+        self.stop_reason = "all iterations done"
 
     @contextmanager
     def watched(self) -> Iterator[None]:
@@ -365,7 +231,7 @@ class _Run:
             drawn.n_rows, drawn.max_gradient, drawn.max_hessian, drawn.max_weight
         )
         exact = None
-        if params.second_look and not self._is_everything(sample):
+        if params.second_look and not self._has_all_rows(sample):
             exact = Packing.choose(
                 self.backend.n_rows, gradients.max_gradient, gradients.max_hessian, 1.0
             )
@@ -378,7 +244,7 @@ class _Run:
         grown = grow_tree(self.backend, self.table, features, params, packing, exact, noise)
         return self._finish_tree(grown, output, sample, gradients)
 
-    def _is_everything(self, sample: Sample) -> bool:
+    def _has_all_rows(self, sample: Sample) -> bool:
         """Whether it has every row, each with weight 1."""
         return sample.summary.n_certain == self.backend.n_rows
 
@@ -390,7 +256,7 @@ class _Run:
         if objective.leaf_quantile is not None:
             found = residual_quantiles(self.backend, grown.structure, objective.leaf_quantile)
             return with_quantiles(grown, *found, self.table.monotone, rate)
-        if config.leaf_values == "all" or self._is_everything(sample):
+        if config.leaf_values == "all" or self._has_all_rows(sample):
             sums = sums_of_all_rows(self.backend, grown.structure, output, gradients)
         else:
             step = min(step, MAX_SAMPLE_STEP) if math.isfinite(step) else math.inf
@@ -435,7 +301,7 @@ class _Run:
         trees = self.model.last_trees()
         if not trees or any(tree.n_nodes > 1 for tree in trees):
             return False
-        every = self._is_everything(sample) and self.config.colsample >= 1.0
+        every = self._has_all_rows(sample) and self.config.colsample >= 1.0
         moved = max(float(np.abs(tree.value).max()) for tree in trees)
         return every and moved <= self._rounding(sample)
 
@@ -480,76 +346,6 @@ class _Run:
 
 
 # --- small parts --------------------------------------------------------------------------------
-
-
-def _baseline(backend: Backend, objective: Objective) -> NDArray[np.float64]:
-    max_weight, max_target = backend.target_range()
-    # of several outputs a target is 0 or 1
-    largest = max_weight, max_target if backend.n_outputs == 1 else max_weight
-    scales = np.array([sum_scale(value, backend.n_rows) for value in largest])
-    weight, target = (backend.target_sums(scales) / scales).T
-    means = target / weight
-
-    def quantile(alpha: float) -> float:
-        found = 0.0
-        for _ in range(_QUANTILE_STEPS):
-            backend.set_baseline(np.full(backend.n_outputs, found))
-            (step,), _ = residual_quantiles(backend, Tree.single_leaf(), alpha)
-            found += float(step)
-            if step == 0.0:
-                break
-        return found
-
-    return np.asarray(objective.baseline(means, quantile), np.float64)
-
-
-def _check_arguments(dataset: Any, config: Any, eval_sets: Any, init_model: Any) -> None:
-    """Of the right types, and in the right order."""
-    if not isinstance(dataset, Dataset):
-        raise ParameterError("dataset", type(dataset), "a Dataset, such as Dataset.from_data makes")
-    if not isinstance(config, TrainConfig):
-        raise ParameterError("config", type(config), "a TrainConfig")
-    if not isinstance(eval_sets, Mapping | None) or not all(
-        isinstance(data, Dataset) for data in (eval_sets or {}).values()
-    ):
-        raise ParameterError("eval_sets", type(eval_sets), "a mapping from names to Datasets")
-    if not isinstance(init_model, Model | None):
-        allowed = "a Model, such as an estimator's model_ or what Model.load reads"
-        raise ParameterError("init_model", type(init_model), allowed)
-
-
-def _check_mapper(data: Dataset, mapper: BinMapper, what: str) -> None:
-    if not data.mapper.is_same_as(mapper):
-        raise DataError(f"{what} must be binned by the training set's mapper: pass mapper=")
-
-
-def _check_start(model: Model, dataset: Dataset, objective: Objective) -> None:
-    if model.n_outputs != objective.n_outputs:
-        raise DataError(
-            f"init_model has {model.n_outputs} output(s), objective {objective.name!r} has "
-            f"{objective.n_outputs}: continue with the objective it was trained with"
-        )
-    same_kind(model.objective, objective, "init_model")
-    _check_mapper(dataset, model.mapper, "a data set to continue init_model on")
-    if not dataset.for_training and model.mapper.statistics_sources:
-        raise DataError(
-            "rows to continue init_model on would see their own targets in columns of many "
-            "categories: make the data set with for_training=True"
-        )
-
-
-def _feature_table(dataset: Dataset, monotone: Mapping[int, int]) -> FeatureTable:
-    mapper = dataset.mapper
-    signs = np.zeros(len(mapper.n_bins), np.int8)
-    for feature, sign in monotone.items():
-        if feature not in range(len(signs)) or sign not in (-1, 0, 1):
-            allowed = f"signs -1, 0 or 1 by binned feature, 0 to {len(signs) - 1}"
-            raise ParameterError("monotone", {feature: sign}, allowed)
-        signs[feature] = sign
-        if sign and mapper.is_categorical[feature]:
-            name = mapper.feature_names[feature]
-            raise ParameterError("monotone_constraints", {name: sign}, "on numeric features only")
-    return FeatureTable(mapper.n_bins, mapper.is_categorical, signs)
 
 
 def _check_gradients(gradients: GradientRange, objective: Objective, dataset: Dataset) -> None:

@@ -17,7 +17,7 @@ from mvsboost.data import Dataset
 from mvsboost.estimators import MVSClassifier, MVSRegressor
 from mvsboost.exact.dtypes import MAX_BINS
 from mvsboost.objectives import Logistic
-from mvsboost.runtime.threads import Threads
+from mvsboost.runtime.threads import ThreadPool
 from mvsboost.sampling import GOSS, MVS, SGB
 from mvsboost.trees import TreeParams
 
@@ -56,8 +56,8 @@ def warm_up() -> float:
         estimator.apply(table)
     MVSClassifier(n_estimators=1).fit(_flags(), _classes())
     # these few rows are not worth two threads
-    Threads(2).together(lambda thread: None, 2)
-    Threads(2).whole(2, lambda *crew: None)
+    ThreadPool(2).together(lambda thread: None, 2)
+    ThreadPool(2).whole(2, lambda *pool: None)
     _grow_verb_by_verb(Dataset.from_data(table, _classes(), n_classes=2))
     return time.perf_counter() - start
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mvsboost.backends.cpu import CPUBackend, growing
-from mvsboost.backends.draws import AllRows, Smallest
+from mvsboost.backends.draws import AllRows, SmallestKeys
 from mvsboost.backends.messages import BinnedRows
 from mvsboost.backends.reference import ReferenceBackend
 from mvsboost.boosting import train
@@ -93,8 +93,8 @@ def test_a_deep_tree_takes_no_more_memory_than_its_rows_allow():
         (replace(DEEP, min_samples_leaf=1000), AllRows(), 1),
         (replace(DEEP, min_samples_leaf=1, min_sampled=100), AllRows(), 8),
         # rows of the sample stand for several; weights decide, and each leaf has one at least
-        (DEEP, Smallest(KEY, np.uint64(2**62), 3.0), 32),
-        (replace(DEEP, min_samples_leaf=1), Smallest(KEY, np.uint64(2**62), 4.0), 256),
+        (DEEP, SmallestKeys(KEY, np.uint64(2**62), 3.0), 32),
+        (replace(DEEP, min_samples_leaf=1), SmallestKeys(KEY, np.uint64(2**62), 4.0), 256),
     ],
 )
 def test_leaves_that_the_rows_allow(params, rule, leaves, sizes):
@@ -107,7 +107,7 @@ def test_leaves_that_the_rows_allow(params, rule, leaves, sizes):
 
 @pytest.mark.parametrize("few", [0, 1, 4, 7, 40, 512])
 def test_small_nodes_have_no_histogram(few, sizes, monkeypatch):
-    monkeypatch.setattr(growing, "_few_rows", lambda features: few)
+    monkeypatch.setattr(growing, "_small_node_rows", lambda features: few)
     rows = wide_rows(300, 2, 30)
     params = replace(DEEP, min_samples_leaf=1, min_child_weight=0.0, max_depth=None, l2=0.0)
     tree = grown(*begun(CPUBackend, rows, AllRows()), params)
@@ -144,7 +144,7 @@ def test_room_is_kept_while_samples_are_a_little_smaller(sizes):
     backend.set_baseline(np.zeros(1))
     backend.compute_gradients(2)
     for share in (0.9, 0.5, 0.2):
-        seen = backend.draw(Smallest(KEY, np.uint64(share * 2.0**64), 1.0 / share))
+        seen = backend.draw(SmallestKeys(KEY, np.uint64(share * 2.0**64), 1.0 / share))
         packing = Packing.choose(seen.n_rows, seen.max_gradient, seen.max_hessian, seen.max_weight)
         backend.begin_tree(0, KEY, packing, None)
         grown(backend, packing, TreeParams(max_leaves=16, min_samples_leaf=5))

@@ -98,7 +98,7 @@ def test_where_all_is_compiled_nothing_happens(
 def test_without_a_cache_there_is_no_helper(
     parts: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mvsboost.runtime.jit._NOT_KEPT", ["stir"])
+    monkeypatch.setattr("mvsboost.runtime.jit._NOT_KEPT", ["mark_awake"])
     ahead.prepare_kernels(2)
     assert parts == ["announced"]
 

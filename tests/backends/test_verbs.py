@@ -19,15 +19,15 @@ from mvsboost.backends.cpu import CPUBackend
 from mvsboost.backends.draws import (
     AllRows,
     BayesianBootstrap,
-    Certain,
     DrawSummary,
-    Given,
+    GivenProbabilities,
     Poisson,
     PoissonBootstrap,
+    PositiveScores,
     RankKey,
     Score,
     ScoreRule,
-    Smallest,
+    SmallestKeys,
     TopAndRest,
 )
 from mvsboost.backends.messages import NodeSplit, RowSet
@@ -127,9 +127,9 @@ def begun(
     n, largest = 200, (500.0, 100.0, 50.0)
     if summary is not None:
         largest = (summary.max_gradient, summary.max_hessian, summary.max_weight)
-    sample, everything = Packing.choose(n, *largest), Packing.choose(n, 50.0, 50.0, 1.0)
+    sample, all_rows = Packing.choose(n, *largest), Packing.choose(n, 50.0, 50.0, 1.0)
     last = backend.n_outputs - 1 if output is None else output
-    backend.begin_tree(last, OTHER, sample, everything if second else None)
+    backend.begin_tree(last, OTHER, sample, all_rows if second else None)
     return backend
 
 
@@ -188,13 +188,13 @@ def measured(backend: Backend, objective: Any, tree: Any) -> Any:
 
 DRAWS: dict[str, Callable[[float], Any]] = {
     "all rows": lambda largest: AllRows(),
-    "certain": lambda largest: Certain(),
+    "certain": lambda largest: PositiveScores(),
     "poisson": lambda largest: Poisson(KEY, np.array([0.6 * largest])),
     "poisson, nobody certain": lambda largest: Poisson(KEY, np.array([3.0 * largest])),
     "poisson in blocks": lambda largest: Poisson(KEY, largest * np.linspace(0, 2, 40), block=50),
-    "given": lambda largest: Given(KEY, np.linspace(0, 1, 2000)),
-    "smallest": lambda largest: Smallest(KEY, np.uint64(2**62), 4.0),
-    "nobody": lambda largest: Smallest(KEY, np.uint64(0), 4.0),
+    "given": lambda largest: GivenProbabilities(KEY, np.linspace(0, 1, 2000)),
+    "smallest": lambda largest: SmallestKeys(KEY, np.uint64(2**62), 4.0),
+    "nobody": lambda largest: SmallestKeys(KEY, np.uint64(0), 4.0),
     "top and rest": lambda largest: TopAndRest(
         KEY,
         np.uint64(int(np.float32(0.7 * largest).view(np.uint32)) << 32),
@@ -333,7 +333,7 @@ def test_a_draw_forgets_the_one_before(make_rows, mixed_tree):
     rows = make_rows(80)
     for make in (ReferenceBackend, CPUBackend):
         backend = ready(make(rows, Squared()), mixed_tree)
-        backend.draw(Smallest(KEY, np.uint64(2**60), 9.0))
+        backend.draw(SmallestKeys(KEY, np.uint64(2**60), 9.0))
         assert backend.draw(AllRows()).n_rows == 80
         histogram = begun(backend).histograms(RowSet.SAMPLE, [0], np.array([2]))
         assert Packing.choose(200, 500.0, 100.0, 50.0).unpack(histogram[0].sum(axis=0)).count == 80
@@ -401,7 +401,7 @@ def test_a_composite_calls_an_objective_chunk_by_chunk(make_rows):
 
 
 @pytest.mark.parametrize("weight_scale", [0.25, 0.5, 1.0, 8.0])
-@pytest.mark.parametrize("rule", [AllRows(), Certain()], ids=["all rows", "certain"])
+@pytest.mark.parametrize("rule", [AllRows(), PositiveScores()], ids=["all rows", "certain"])
 def test_rows_drawn_whole_keep_their_weight_beside_heavy_ones(
     weight_scale, rule, make_rows, mixed_tree
 ):

@@ -1,4 +1,4 @@
-"""Rows as lists of what is unusual in them: the same trees, with fewer additions."""
+"""Rows as lists of what is sparse in them: the same trees, with fewer additions."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from mvsboost.backends.cpu.compilation import jit_enabled
 from mvsboost.boosting import train
 from mvsboost.data import Dataset
 from mvsboost.kernels.sparse_rows import (
-    COST_OF_A_LIST,
+    COST_OF_A_SPARSE_ROW,
     LEAST_SHARE,
-    RowLists,
-    Unusual,
-    list_unusual,
+    SparseRows,
+    SparseTable,
+    make_sparse,
 )
 from mvsboost.objectives import Logistic, Softmax
-from mvsboost.runtime.threads import Threads
+from mvsboost.runtime.threads import ThreadPool
 from mvsboost.sampling import MVS, SGB, NoSampling
 
 
-def bins_of(unusual: Unusual, lists: RowLists) -> np.ndarray:
+def bins_of(sparse: SparseTable, lists: SparseRows) -> np.ndarray:
     """The table that lists stand for."""
     starts, lengths, entries = lists
-    table = np.tile(np.maximum(unusual.usual, 0), (len(starts), 1))
+    table = np.tile(np.maximum(sparse.usual, 0), (len(starts), 1))
     for row, (start, length) in enumerate(zip(starts, lengths, strict=True)):
         own = entries[start : start + length]
-        feature = np.searchsorted(unusual.places, own, side="right") - 1
-        assert len(set(feature)) == len(feature) <= unusual.longest
-        table[row, feature] = own - unusual.places[feature]
+        feature = np.searchsorted(sparse.places, own, side="right") - 1
+        assert len(set(feature)) == len(feature) <= sparse.longest
+        table[row, feature] = own - sparse.places[feature]
     return table
 
 
@@ -46,10 +46,10 @@ def bins_of(unusual: Unusual, lists: RowLists) -> np.ndarray:
 @pytest.mark.usefixtures("small_slices")
 def test_lists_say_what_the_table_says(bins, n_threads):
     bins[:, 1:] *= bins[:, 1:] > 2  # mostly 0
-    threads = Threads(n_threads)
-    unusual = list_unusual(bins, np.full(12, 3), threads)
-    assume(unusual is not None)
-    assert np.array_equal(bins_of(unusual, unusual.lists), bins)
+    threads = ThreadPool(n_threads)
+    sparse = make_sparse(bins, np.full(12, 3), threads)
+    assume(sparse is not None)
+    assert np.array_equal(bins_of(sparse, sparse.lists), bins)
 
 
 def test_only_what_is_not_usual_is_listed():
@@ -57,19 +57,19 @@ def test_only_what_is_not_usual_is_listed():
     bins = np.zeros((5000, 30), np.uint8)
     bins[np.arange(5000), rng.integers(0, 28, 5000)] = 1  # flags, one of them on in every row
     bins[:, 28:] = rng.integers(0, 200, (5000, 2))
-    unusual = list_unusual(bins, np.array([2] * 28 + [200] * 2), Threads(1))
-    assert unusual is not None
-    assert (unusual.lists.lengths == 3).all()
-    assert unusual.usual.tolist() == [0] * 28 + [-1, -1]
+    sparse = make_sparse(bins, np.array([2] * 28 + [200] * 2), ThreadPool(1))
+    assert sparse is not None
+    assert (sparse.lists.lengths == 3).all()
+    assert sparse.usual.tolist() == [0] * 28 + [-1, -1]
 
 
 def test_rows_with_nothing_usual_are_not_listed():
     bins = np.random.default_rng(0).integers(0, 200, (500, 12)).astype(np.uint8)
-    assert list_unusual(bins, np.full(12, 200), Threads(1)) is None
-    few = np.zeros((500, COST_OF_A_LIST - 1), np.uint8)
-    assert list_unusual(few, np.full(COST_OF_A_LIST - 1, 200), Threads(1)) is None
+    assert make_sparse(bins, np.full(12, 200), ThreadPool(1)) is None
+    few = np.zeros((500, COST_OF_A_SPARSE_ROW - 1), np.uint8)
+    assert make_sparse(few, np.full(COST_OF_A_SPARSE_ROW - 1, 200), ThreadPool(1)) is None
     wide = np.zeros((2, 300), np.uint8)  # more entries than two bytes can name
-    assert list_unusual(wide, np.full(300, 254), Threads(1)) is None
+    assert make_sparse(wide, np.full(300, 254), ThreadPool(1)) is None
     assert 0.0 < LEAST_SHARE < 1.0
 
 
@@ -101,7 +101,7 @@ def test_a_tree_gathers_the_lists_of_drawn_rows(flags, n_threads, rate, make_con
     config = make_config(Logistic(), sampler=MVS(rate=rate), n_estimators=3)
     train(data, config, backend=lambda rows, objective: backend)
     assert 0 < len(backend._drawn) < data.rows.n_rows
-    assert np.array_equal(bins_of(backend._unusual, backend._lists), data.rows.bins[backend._drawn])
+    assert np.array_equal(bins_of(backend._sparse, backend._lists), data.rows.bins[backend._drawn])
 
 
 @pytest.mark.usefixtures("small_slices")
@@ -118,7 +118,7 @@ def test_trees_are_those_of_the_reference(
         y = np.minimum(y, 1.0)
     data = Dataset.from_data(columns, y, n_classes=n_classes)
     objective = Logistic() if n_classes == 2 else Softmax(3)
-    assert CPUBackend(data.rows, objective)._unusual is not None
+    assert CPUBackend(data.rows, objective)._sparse is not None
     config = make_config(
         objective, sampler=sampler, second_look=look, n_estimators=2, min_samples_leaf=4
     )

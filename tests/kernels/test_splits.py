@@ -14,7 +14,7 @@ from mvsboost.exact.fixedpoint import Packing
 from mvsboost.kernels.split import CATEGORY_NOISE, CATEGORY_SUPPORT
 from mvsboost.trees.splitting import FeatureTable, Limits, SplitSearch
 
-OPEN = Limits(l2=1.0, min_weight=1.0, min_hessian=0.0, min_count=1)
+OPEN = Limits(l2=1.0, min_samples_leaf=1.0, min_child_weight=0.0, min_sampled=1)
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,11 @@ def gain_of(case: Case, left: np.ndarray, sign: int = 0) -> float:
     limits, sides = case.limits, []
     for side in (left, ~left):
         g, h, w = case.g[side].sum(), case.h[side].sum(), case.w[side].sum()
-        if side.sum() < limits.min_count or w < limits.min_weight or h < limits.min_hessian:
+        if (
+            side.sum() < limits.min_sampled
+            or w < limits.min_samples_leaf
+            or h < limits.min_child_weight
+        ):
             return -math.inf
         sides.append((g, h))
     (ga, ha), (gb, hb) = sides
@@ -173,9 +177,9 @@ def test_numeric_splits(seed):
 
 @relaxed
 @given(seeds, st.floats(0, 20), st.floats(0, 8), st.integers(1, 15), st.sampled_from([0.0, 1.0]))
-@example(seed=1, min_weight=0.0, min_hessian=1.0, min_count=1, l2=0.0)
-def test_limits_of_both_leaves(seed, min_weight, min_hessian, min_count, l2):
-    case = make_case(seed, limits=Limits(l2, min_weight, min_hessian, min_count))
+@example(seed=1, min_samples_leaf=0.0, min_child_weight=1.0, min_sampled=1, l2=0.0)
+def test_limits_of_both_leaves(seed, min_samples_leaf, min_child_weight, min_sampled, l2):
+    case = make_case(seed, limits=Limits(l2, min_samples_leaf, min_child_weight, min_sampled))
     # without l2 a side without hessian has 0 / 0 as its score: compiled or not it is not allowed,
     # but a scalar of NumPy warns of it
     with np.errstate(invalid="ignore"):
@@ -184,9 +188,9 @@ def test_limits_of_both_leaves(seed, min_weight, min_hessian, min_count, l2):
     if split is not None:
         left = split.goes_left[case.bins[:, split.feature]].astype(bool)
         for side in (left, ~left):
-            assert side.sum() >= min_count
-            assert case.w[side].sum() >= min_weight
-            assert case.h[side].sum() >= min_hessian
+            assert side.sum() >= min_sampled
+            assert case.w[side].sum() >= min_samples_leaf
+            assert case.h[side].sum() >= min_child_weight
 
 
 @relaxed
@@ -211,7 +215,7 @@ def test_categorical_splits(seed, categorical):
 @relaxed
 @given(seeds)
 def test_categorical_splits_with_limits(seed):
-    limits = Limits(l2=0.5, min_weight=20.0, min_hessian=3.0, min_count=9)
+    limits = Limits(l2=0.5, min_samples_leaf=20.0, min_child_weight=3.0, min_sampled=9)
     check(make_case(seed, n=100, limits=limits, categorical=(True, True, True)))
 
 
@@ -249,7 +253,7 @@ def test_ranked_features_come_by_gain():
 
 
 def test_nothing_is_gained_where_nothing_can_be_split():
-    case = make_case(6, limits=replace(OPEN, min_count=1000))
+    case = make_case(6, limits=replace(OPEN, min_sampled=1000))
     assert case.search().largest_gain == -np.inf
     assert case.search().best(0.0) is None
 

@@ -11,7 +11,7 @@ from mvsboost.backends.cpu.compilation import jit_enabled
 from mvsboost.runtime.atomics import take_number
 from mvsboost.runtime.barrier import meet
 from mvsboost.runtime.jit import kernel
-from mvsboost.runtime.threads import Threads
+from mvsboost.runtime.threads import ThreadPool
 
 pytestmark = pytest.mark.skipif(not jit_enabled(), reason="plain Python has no threads to meet")
 
@@ -33,7 +33,7 @@ def _rounds(counter, n_threads, thread, first, n, seen):
 def test_nobody_goes_on_before_all_have_come(n_threads):
     n = 300
     counter, seen = np.zeros(1, np.int64), np.zeros((n_threads, n), np.int64)
-    Threads(n_threads).together(
+    ThreadPool(n_threads).together(
         lambda thread: _rounds(counter, n_threads, thread, 0, n, seen), n_threads
     )
     assert (seen == np.arange(1, n + 1)).all()
@@ -50,7 +50,7 @@ def test_those_who_wait_long_are_woken(n_threads):
                 time.sleep(0.02)  # long enough that the others sleep
             _rounds(counter, n_threads, thread, meeting, 1, seen)
 
-    Threads(n_threads).together(one, n_threads)
+    ThreadPool(n_threads).together(one, n_threads)
     assert (seen == np.arange(1, 6)).all()
 
 
@@ -69,7 +69,7 @@ def _take_numbers(counter, mine, most):
 def test_every_number_is_taken_once(n_threads):
     most = 20_000
     counter, room = np.zeros(1, np.int64), np.zeros((n_threads, most), np.int64)
-    taken = Threads(n_threads).together(
+    taken = ThreadPool(n_threads).together(
         lambda thread: _take_numbers(counter, room[thread], most), n_threads
     )
     numbers = np.concatenate([room[thread, :n] for thread, n in enumerate(taken)])

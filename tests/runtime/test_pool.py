@@ -25,16 +25,16 @@ from mvsboost.runtime.pool import (
     sums_found,
     worth,
 )
-from mvsboost.runtime.threads import Threads
+from mvsboost.runtime.threads import ThreadPool
 
 needs_threads = pytest.mark.skipif(not jit_enabled(), reason="plain Python has no threads to call")
 
 
 @kernel
-def _sum(part, crew, x, visits, sums):
+def _sum(part, pool, x, visits, sums):
     """Sums of x and x², the largest x and −x; how often each was visited, and sums by parity."""
-    mine = begin(part, crew, worth(crew, x.shape[0]))
-    start, stop = share(crew, mine, x.shape[0])
+    mine = begin(part, pool, worth(pool, x.shape[0]))
+    start, stop = share(pool, mine, x.shape[0])
     total = squares = np.int64(0)
     largest = smallest = x[start]
     for i in range(start, stop):
@@ -43,26 +43,26 @@ def _sum(part, crew, x, visits, sums):
         squares += x[i] * x[i]
         largest, smallest = max(largest, x[i]), min(smallest, x[i])
         sums[mine, i % 2] += x[i]
-    note(crew, mine, (total, squares, np.int64(1)), (largest, -smallest, np.int64(0)))
-    end(part, crew)
+    note(pool, mine, (total, squares, np.int64(1)), (largest, -smallest, np.int64(0)))
+    end(part, pool)
     if part < 0:
-        sum_parts(crew, sums.reshape(-1), 2)
-    return sums_found(crew), largest_found(crew)
+        sum_parts(pool, sums.reshape(-1), 2)
+    return sums_found(pool), largest_found(pool)
 
 
 @kernel
-def _meet_all(part, crew, n_threads, counter, seen):
-    thread = begin(part, crew, n_threads)
+def _meet_all(part, pool, n_threads, counter, seen):
+    thread = begin(part, pool, n_threads)
     seen[thread] += 1
     meet(counter, n_threads, 1)
-    end(part, crew)
+    end(part, pool)
 
 
-def check_sum(threads: Threads, n: int) -> int:
+def check_sum(threads: ThreadPool, n: int) -> int:
     """Run `_sum` over n numbers, and return the number of parts it was done in."""
     x, visits = np.arange(n) * 7 % 1001 - 300, np.zeros(n, np.int64)
     sums = np.zeros((threads.n_threads, 2), np.int64)
-    found, largest = _sum(CALLER, threads.crew(n), x, visits, sums)
+    found, largest = _sum(CALLER, threads.pool(n), x, visits, sums)
     assert (visits == 1).all()
     assert found[:2] == (x.sum(), (x * x).sum())
     assert largest[:2] == (x.max(), -x.min())
@@ -70,7 +70,7 @@ def check_sum(threads: Threads, n: int) -> int:
     return int(found[2])
 
 
-def is_met(threads: Threads) -> bool:
+def is_met(threads: ThreadPool) -> bool:
     counter, n = np.zeros(1, np.int64), threads.n_threads
     seen = np.zeros(n, np.int64)
     threads.whole(n, _meet_all, counter, seen)
@@ -80,7 +80,7 @@ def is_met(threads: Threads) -> bool:
 @pytest.mark.usefixtures("small_slices")
 @pytest.mark.parametrize("n_threads", [1, 2, 5])
 def test_every_part_is_done_once(n_threads):
-    threads = Threads(n_threads)
+    threads = ThreadPool(n_threads)
     for n in (1, 6, 7, 13, 14, 36, 1000):
         parts = max(1, min(n_threads, n // 7)) if jit_enabled() else 1
         assert check_sum(threads, n) == parts
@@ -89,7 +89,7 @@ def test_every_part_is_done_once(n_threads):
 @needs_threads
 @pytest.mark.usefixtures("small_slices")
 def test_thousands_of_jobs_one_after_another():
-    threads = Threads(3)
+    threads = ThreadPool(3)
     for n in range(21, 3021):
         check_sum(threads, n)
 
@@ -104,7 +104,7 @@ def test_nobody_waits_for_a_thread_that_is_late(monkeypatch):
         return serve(*arguments)
 
     monkeypatch.setattr(threads_module, "serve", late)
-    threads = Threads(3)
+    threads = ThreadPool(3)
     assert check_sum(threads, 100) == 3  # by the caller alone
     assert not go.is_set()
     go.set()
@@ -116,45 +116,45 @@ def test_nobody_waits_for_a_thread_that_is_late(monkeypatch):
 @pytest.mark.parametrize("looks", [0, 300])
 def test_sleepers_are_woken(looks, monkeypatch):
     monkeypatch.setattr(threads_module._Patience, "looks", lambda self: looks)
-    threads = Threads(3)
-    crew, deadline = threads.crew(100), time.monotonic() + 30
-    while crew[N_ASLEEP] < 2 and time.monotonic() < deadline:
+    threads = ThreadPool(3)
+    pool, deadline = threads.pool(100), time.monotonic() + 30
+    while pool[N_ASLEEP] < 2 and time.monotonic() < deadline:
         time.sleep(0.001)
-    assert crew[N_ASLEEP] == 2
+    assert pool[N_ASLEEP] == 2
     for n in range(100, 300):
         check_sum(threads, n)
         assert is_met(threads)
-    while crew[N_ASLEEP] < 2 and time.monotonic() < deadline:
+    while pool[N_ASLEEP] < 2 and time.monotonic() < deadline:
         time.sleep(0.001)
-    assert crew[N_ASLEEP] == 2  # counted right, whoever woke whom
+    assert pool[N_ASLEEP] == 2  # counted right, whoever woke whom
 
 
 @needs_threads
 def test_a_tree_wakes_only_as_many_as_it_needs():
-    threads = Threads(5)
-    assert threads.whole(3, lambda part, crew, n_threads: int(crew[N_ASLEEP])) == 2
+    threads = ThreadPool(5)
+    assert threads.whole(3, lambda part, pool, n_threads: int(pool[N_ASLEEP])) == 2
 
 
 @needs_threads
 @pytest.mark.usefixtures("small_slices")
 def test_a_kernel_wakes_only_as_many_as_its_rows_are_worth():
-    threads = Threads(5)
-    assert threads.crew(13)[N_ASLEEP] == 4
-    assert threads.crew(14)[N_ASLEEP] >= 3  # it may sleep again by now
-    assert threads.crew(21)[N_ASLEEP] >= 2
+    threads = ThreadPool(5)
+    assert threads.pool(13)[N_ASLEEP] == 4
+    assert threads.pool(14)[N_ASLEEP] >= 3  # it may sleep again by now
+    assert threads.pool(21)[N_ASLEEP] >= 2
     assert check_sum(threads, 1000) == 5
 
 
 @needs_threads
 def test_those_whom_a_tree_does_not_need_may_sleep():
-    threads = Threads(4)
+    threads = ThreadPool(4)
     assert is_met(threads)  # all are awake
 
-    def wait(part, crew, n_threads):
+    def wait(part, pool, n_threads):
         deadline = time.monotonic() + 30
-        while crew[N_ASLEEP] < 2 and time.monotonic() < deadline:
+        while pool[N_ASLEEP] < 2 and time.monotonic() < deadline:
             time.sleep(0.001)
-        return int(crew[N_ASLEEP])
+        return int(pool[N_ASLEEP])
 
     assert threads.whole(2, wait) == 2
     assert is_met(threads)
@@ -163,7 +163,7 @@ def test_those_whom_a_tree_does_not_need_may_sleep():
 @needs_threads
 @pytest.mark.usefixtures("small_slices")
 def test_functions_of_python_and_kernels_take_turns():
-    threads = Threads(3)
+    threads = ThreadPool(3)
     for n in range(30, 130):
         check_sum(threads, n)
         assert threads.together(lambda thread, n=n: n + thread, 3) == [n, n + 1, n + 2]
@@ -174,7 +174,7 @@ def test_functions_of_python_and_kernels_take_turns():
 @pytest.mark.usefixtures("small_slices")
 def test_several_crews_at_once():
     def fit(_: int) -> bool:
-        threads = Threads(3)
+        threads = ThreadPool(3)
         for n in range(40, 140):
             check_sum(threads, n)
             if not is_met(threads):
@@ -187,8 +187,8 @@ def test_several_crews_at_once():
 
 @needs_threads
 def test_few_rows_start_no_thread():
-    threads, before = Threads(4), set(threading.enumerate())
+    threads, before = ThreadPool(4), set(threading.enumerate())
     assert check_sum(threads, 100) == 1
-    assert threads.whole(1, lambda part, crew, n_threads: (part, n_threads)) == (CALLER, 1)
+    assert threads.whole(1, lambda part, pool, n_threads: (part, n_threads)) == (CALLER, 1)
     # those of other tests may have ended in the meantime
     assert set(threading.enumerate()) <= before

@@ -10,7 +10,7 @@ from numba.core.errors import TypingError
 
 from mvsboost.runtime.intrinsics import PLAIN
 from mvsboost.runtime.jit import inlined, kernel
-from mvsboost.runtime.references import refer_to
+from mvsboost.runtime.references import by_reference
 
 
 class Inner(NamedTuple):
@@ -41,13 +41,13 @@ def add_all(outer: Any, number: Any) -> None:
 
 @kernel
 def add_to_one(a: Any, b: Any, number: Any) -> None:
-    pair = refer_to(a), refer_to(b)
+    pair = by_reference(a), by_reference(b)
     add_all(pair[number], number)
 
 
 @kernel
 def ask_for_more(a: Any) -> Any:
-    return refer_to(a).third
+    return by_reference(a).third
 
 
 def make(step: int, flag: bool) -> Outer:

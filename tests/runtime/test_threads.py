@@ -22,12 +22,12 @@ from mvsboost.backends.registry import backend_factory
 from mvsboost.errors import ParameterError
 from mvsboost.objectives import Squared
 from mvsboost.runtime import threads as threads_module
-from mvsboost.runtime.threads import SMALLEST_SLICE, Threads, available_cores
+from mvsboost.runtime.threads import SMALLEST_SLICE, ThreadPool, available_cores
 
 
 @given(st.integers(1, 64), st.integers(0, 10**7))
 def test_slices_cover_all_rows_once(n_threads, n_rows):
-    slices = Threads(n_threads).slices(n_rows)
+    slices = ThreadPool(n_threads).slices(n_rows)
     assert slices[0][0] == 0
     assert slices[-1][1] == n_rows
     assert all(a[1] == b[0] for a, b in pairwise(slices))
@@ -37,19 +37,19 @@ def test_slices_cover_all_rows_once(n_threads, n_rows):
 
 @pytest.mark.usefixtures("small_slices")
 def test_results_come_in_order():
-    assert Threads(4).run(lambda a, b: (a, b), 28) == [(0, 7), (7, 14), (14, 21), (21, 28)]
+    assert ThreadPool(4).run(lambda a, b: (a, b), 28) == [(0, 7), (7, 14), (14, 21), (21, 28)]
 
 
 @pytest.mark.usefixtures("small_slices")
 def test_the_first_slice_stays_and_the_others_go_to_threads():
-    first, *others = Threads(3).run(lambda a, b: threading.current_thread().name, 100)
+    first, *others = ThreadPool(3).run(lambda a, b: threading.current_thread().name, 100)
     assert first == threading.current_thread().name
     assert len(others) == 2
     assert all(name.startswith("mvsboost") for name in others)
 
 
 def test_few_rows_stay_on_the_calling_thread():
-    names = Threads(4).run(lambda a, b: threading.current_thread().name, 100)
+    names = ThreadPool(4).run(lambda a, b: threading.current_thread().name, 100)
     assert names == [threading.current_thread().name]
 
 
@@ -59,11 +59,11 @@ def test_an_error_on_a_thread_reaches_the_caller():
         raise RuntimeError(f"rows from {start}")
 
     with pytest.raises(RuntimeError, match="rows from 0"):
-        Threads(2).run(fail, 100)
+        ThreadPool(2).run(fail, 100)
 
 
 def test_a_thread_that_takes_long_is_waited_for():
-    threads = Threads(3)
+    threads = ThreadPool(3)
 
     def one(thread):
         time.sleep(0.02 * thread)  # much longer than anybody looks out for it
@@ -108,7 +108,7 @@ def test_a_thread_knows_when_it_was_displaced():
 
 
 def test_after_an_error_threads_go_on():
-    threads = Threads(3)
+    threads = ThreadPool(3)
 
     def fail(thread):
         if thread == 2:
@@ -126,7 +126,7 @@ def test_all_run_at_one_time_whatever_other_fits_do():
 
     def fit(_: int) -> list[int]:
         barrier = threading.Barrier(4)
-        return Threads(4).together(lambda thread: barrier.wait(timeout=30) * 0 + thread, 4)
+        return ThreadPool(4).together(lambda thread: barrier.wait(timeout=30) * 0 + thread, 4)
 
     with ThreadPoolExecutor(5) as fits:
         assert list(fits.map(fit, range(5))) == [[0, 1, 2, 3]] * 5
@@ -134,7 +134,7 @@ def test_all_run_at_one_time_whatever_other_fits_do():
 
 def test_threads_end_with_their_object_and_hold_nothing_of_a_job():
     # others' threads may end meanwhile
-    threads, before = Threads(3), set(threading.enumerate())
+    threads, before = ThreadPool(3), set(threading.enumerate())
 
     def own() -> set[threading.Thread]:
         return set(threading.enumerate()) - before
@@ -184,7 +184,7 @@ def test_a_quota_of_time_is_worth_so_many_cores(files, expected, tmp_path, monke
 
 def test_a_fit_has_no_more_threads_than_cores(monkeypatch, make_rows):
     monkeypatch.setattr(threads_module, "available_cores", lambda: 2)
-    assert [Threads.within_cores(n).n_threads for n in (1, 2, 3, 10**12)] == [1, 2, 2, 2]
+    assert [ThreadPool.within_cores(n).n_threads for n in (1, 2, 3, 10**12)] == [1, 2, 2, 2]
     backend = backend_factory("cpu", 16)(make_rows(), Squared())
     assert isinstance(backend, CPUBackend)
     assert backend._threads.n_threads == 2
@@ -193,8 +193,8 @@ def test_a_fit_has_no_more_threads_than_cores(monkeypatch, make_rows):
 @pytest.mark.parametrize("n_threads", [0, -1, 1.5, True, "2", None])
 def test_the_number_of_threads_must_be_a_positive_integer(n_threads, make_rows):
     for make in (
-        Threads,
-        Threads.within_cores,
+        ThreadPool,
+        ThreadPool.within_cores,
         lambda n: CPUBackend(make_rows(), Squared(), n),
         lambda n: backend_factory("cpu", n),
     ):
@@ -203,4 +203,4 @@ def test_the_number_of_threads_must_be_a_positive_integer(n_threads, make_rows):
 
 
 def test_the_number_of_threads_may_be_numpys():
-    assert Threads(np.int32(3)).n_threads == 3
+    assert ThreadPool(np.int32(3)).n_threads == 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mvsboost.backends.draws import Smallest
+from mvsboost.backends.draws import SmallestKeys
 from mvsboost.objectives import (
     Absolute,
     Logistic,
@@ -48,7 +48,7 @@ class WithoutReweighting(Sampler):
 
     def _draw(self, backend, context):
         cut = np.uint64(2**62)
-        return Sample(backend.draw(Smallest(np.uint64(context.iteration), cut, 1.0)), rate=0.25)
+        return Sample(backend.draw(SmallestKeys(np.uint64(context.iteration), cut, 1.0)), rate=0.25)
 
 
 class FromAGlobalStream(Sampler):
@@ -59,7 +59,7 @@ class FromAGlobalStream(Sampler):
     def _draw(self, backend, context):
         type(self).calls += 1
         cut = np.uint64(2**62)
-        return Sample(backend.draw(Smallest(np.uint64(type(self).calls), cut, 4.0)), rate=0.25)
+        return Sample(backend.draw(SmallestKeys(np.uint64(type(self).calls), cut, 4.0)), rate=0.25)
 
 
 class Greedy(Sampler):

@@ -11,7 +11,7 @@ import pytest
 
 from mvsboost.backends.cpu import CPUBackend
 from mvsboost.backends.cpu.compilation import jit_enabled
-from mvsboost.backends.draws import AllRows, Smallest
+from mvsboost.backends.draws import AllRows, SmallestKeys
 from mvsboost.backends.messages import RowSet
 from mvsboost.backends.reference import ReferenceBackend
 from mvsboost.exact.fixedpoint import Packing
@@ -45,8 +45,8 @@ def grow(rows, params=PARAMS, make=ReferenceBackend, draw=None, monotone=(0, 0, 
     return grow_tree(backend, table, np.arange(4), params, sample, exact)
 
 
-def some_rows(share: float) -> Smallest:
-    return Smallest(KEY, np.uint64(int(share * 2**64)), 1 / share)
+def some_rows(share: float) -> SmallestKeys:
+    return SmallestKeys(KEY, np.uint64(int(share * 2**64)), 1 / share)
 
 
 def members(tree, rows):
@@ -72,7 +72,7 @@ def same_tree(a, b):
     assert a.structure.to_dict() == b.structure.to_dict()
     inner = ~a.structure.is_leaf
     assert np.array_equal(a.nodes.goes_left[inner], b.nodes.goes_left[inner])
-    for name in ("lower", "upper", "sample", "everything"):
+    for name in ("lower", "upper", "sample", "all_rows"):
         assert np.array_equal(getattr(a.nodes, name), getattr(b.nodes, name)), name
 
 
@@ -153,7 +153,7 @@ def test_whole_trees_count_the_smaller_of_two_children(params, n_threads, make_r
         [packing.unpack(words).count for words in of_nodes]
         for packing, of_nodes in (
             (grown.sample_packing, grown.nodes.sample),
-            (grown.exact_packing, grown.nodes.everything),
+            (grown.exact_packing, grown.nodes.all_rows),
         )
     )
     pairs = list(zip(tree.left[inner], tree.right[inner], strict=True))
@@ -340,9 +340,9 @@ def test_threads_take_the_lanes_of_one_that_is_late(
     expected = grow(rows, params, partial(CPUBackend, n_threads=1), draw)
     serve = threads.serve
 
-    def late(crew, thread, *rest):
+    def late(pool, thread, *rest):
         time.sleep(0.05 * (thread == 2))
-        return serve(crew, thread, *rest)
+        return serve(pool, thread, *rest)
 
     monkeypatch.setattr(threads, "serve", late)
     same_tree(grow(rows, params, partial(CPUBackend, n_threads=3), draw), expected)

@@ -89,9 +89,9 @@ class CompositeBackend:
         return reduce(DrawSummary.merge, self._each(lambda child: child.draw(rule)))
 
     def begin_tree(
-        self, output: int, key: np.uint64, sample: Packing, everything: Packing | None
+        self, output: int, key: np.uint64, sample: Packing, all_rows: Packing | None
     ) -> None:
-        self._each(lambda child: child.begin_tree(output, key, sample, everything))
+        self._each(lambda child: child.begin_tree(output, key, sample, all_rows))
 
     def histograms(
         self, rows: RowSet, nodes: Sequence[int], features: NDArray[np.int64]

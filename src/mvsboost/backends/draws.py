@@ -15,16 +15,16 @@ from mvsboost.exact.random import row_bits, uniform
 __all__ = [
     "AllRows",
     "BayesianBootstrap",
-    "Certain",
+    "PositiveScores",
     "DrawRule",
     "DrawSummary",
-    "Given",
+    "GivenProbabilities",
     "Poisson",
     "PoissonBootstrap",
     "RankKey",
     "Score",
     "ScoreRule",
-    "Smallest",
+    "SmallestKeys",
     "TopAndRest",
     "score_key",
 ]
@@ -143,7 +143,7 @@ class AllRows:
 
 
 @dataclass(frozen=True)
-class Certain:
+class PositiveScores:
     """Every row with a positive score, weight 1."""
 
     def weights(
@@ -180,7 +180,7 @@ def _inverse_probability(
 
 
 @dataclass(frozen=True)
-class Given:
+class GivenProbabilities:
     """Each row on its own with a probability that control computed, weight 1 / p.
 
     ``probabilities`` covers global ids from ``first`` on.
@@ -199,7 +199,7 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Smallest:
+class SmallestKeys:
     """Rows whose 64 random bits are at most ``cut``, all with one weight."""
 
     key: np.uint64

@@ -162,14 +162,14 @@ class TreeRequest(NamedTuple):
         +1 where the score must not fall with the feature, -1 where it must not rise.
     sample : Packing
         Scales of the sample's words.
-    everything : Packing or None
+    all_rows : Packing or None
         Scales of all rows' words; given exactly where there is a second look.
     max_leaves : int or None
         Best-first growth up to this many leaves; None grows level by level.
     max_depth : int or None
-    min_weight, min_hessian : float
+    min_samples_leaf, min_child_weight : float
         What both sides of a split must have, by the words that decide.
-    min_count : int
+    min_sampled : int
         Sampled rows that both sides must have where the sample decides or proposes.
     l2, min_gain : float
     second_look : int
@@ -182,12 +182,12 @@ class TreeRequest(NamedTuple):
     categorical: NDArray[np.bool_]
     monotone: NDArray[np.int8]
     sample: Packing
-    everything: Packing | None
+    all_rows: Packing | None
     max_leaves: int | None
     max_depth: int | None
-    min_weight: float
-    min_hessian: float
-    min_count: int
+    min_samples_leaf: float
+    min_child_weight: float
+    min_sampled: int
     l2: float
     min_gain: float
     second_look: int
@@ -205,7 +205,7 @@ class GrownNodes(NamedTuple):
         Good until the backend grows its next tree.
     gain, lower, upper : float64 array
         Gain of the split, and the bounds monotone constraints put on the value.
-    sample, everything : int64 array of shape (n_nodes, 2)
+    sample, all_rows : int64 array of shape (n_nodes, 2)
         Packed words of the sample's rows and of all rows; the latter only with a second look.
     """
 
@@ -218,7 +218,7 @@ class GrownNodes(NamedTuple):
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
     sample: NDArray[np.int64]
-    everything: NDArray[np.int64] | None
+    all_rows: NDArray[np.int64] | None
 
 
 DIGIT_BITS = 8

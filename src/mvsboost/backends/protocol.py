@@ -84,7 +84,7 @@ class Backend(Protocol):
         """Draw the sample; it stands until the next draw."""
 
     def begin_tree(
-        self, output: int, key: np.uint64, sample: Packing, everything: Packing | None
+        self, output: int, key: np.uint64, sample: Packing, all_rows: Packing | None
     ) -> None:
         """Quantise the sample's rows, and all rows if given a packing; node 0 holds them."""
 

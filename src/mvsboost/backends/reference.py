@@ -125,11 +125,11 @@ class ReferenceBackend:
         return summarise_draw(self._weights, self._g, self._h)
 
     def begin_tree(
-        self, output: int, key: np.uint64, sample: Packing, everything: Packing | None
+        self, output: int, key: np.uint64, sample: Packing, all_rows: Packing | None
     ) -> None:
         self._take(RowSet.SAMPLE, np.flatnonzero(self._weights > 0), output, key, sample)
-        if everything is not None:
-            self._take(RowSet.ALL, np.arange(self.n_rows), output, key, everything)
+        if all_rows is not None:
+            self._take(RowSet.ALL, np.arange(self.n_rows), output, key, all_rows)
 
     def _take(
         self,

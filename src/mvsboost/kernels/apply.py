@@ -156,9 +156,9 @@ class LeafFinder:
         self.node = np.arange(tree.n_nodes, dtype=np.int64) if is_deep else self.tests.exits
         self.dtype = number_dtype(len(self.node))
 
-    def find(self, crew: NDArray[np.int64], columns: NDArray[np.uint8], out: NDArray[Any]) -> None:
+    def find(self, pool: NDArray[np.int64], columns: NDArray[np.uint8], out: NDArray[Any]) -> None:
         """Number of the leaf of every row of columns (n_features, n_rows)."""
-        find_leaves(CALLER, crew, columns, self.tests, self._splits, out)
+        find_leaves(CALLER, pool, columns, self.tests, self._splits, out)
 
 
 def make_tests(splits: Splits) -> Tests:
@@ -254,14 +254,14 @@ def list_tests(splits: Any, tests: Any) -> None:
 
 
 @kernel
-def find_leaves(part: Any, crew: Any, columns: Any, tests: Any, splits: Any, leaf: Any) -> None:
+def find_leaves(part: Any, pool: Any, columns: Any, tests: Any, splits: Any, leaf: Any) -> None:
     """Leaf of every row; `columns` is (n_features, n_rows).
 
     Its number from the left; of a deep tree, its node.
     """
     wide_vectors()
-    mine = begin(part, crew, worth(crew, leaf.shape[0]))
-    start, stop = share(crew, mine, leaf.shape[0])
+    mine = begin(part, pool, worth(pool, leaf.shape[0]))
+    start, stop = share(pool, mine, leaf.shape[0])
     planes, words = _planes(), _words()
     n_words = tests.tables.shape[1]  # of four planes each
     size = min(_BLOCK, _ROOM // (4 * n_words))
@@ -321,13 +321,13 @@ def find_leaves(part: Any, crew: Any, columns: Any, tests: Any, splits: Any, lea
                     side = _passes(splits, node, bin_)
                     node = np.int64(splits.left[node] if side else splits.right[node])
                 out[i] = node
-    end(part, crew)
+    end(part, pool)
 
 
 @kernel
 def sum_leaves(
     part: Any,
-    crew: Any,
+    pool: Any,
     leaf: Any,
     g: Any,
     h: Any,
@@ -343,8 +343,8 @@ def sum_leaves(
     one leaf need not wait for each other.
     """
     wide_vectors()
-    mine = begin(part, crew, worth(crew, leaf.shape[0]))
-    start, stop = share(crew, mine, leaf.shape[0])
+    mine = begin(part, pool, worth(pool, leaf.shape[0]))
+    start, stop = share(pool, mine, leaf.shape[0])
     whole_g, whole_h, flat = _whole_numbers(), _whole_numbers(), room[mine].reshape(-1)
     other = np.uint64(4 * room.shape[2])
     for i in range(2 * other):
@@ -359,9 +359,9 @@ def sum_leaves(
             place = (np.uint64(numbers[i]) << _TWO) + (other if i & 1 else np.uint64(0))
             add_pair(flat, place, whole_g[i], whole_h[i])
             flat[place + _TWO] += 1
-    end(part, crew)
+    end(part, pool)
     if part < 0:
-        sum_parts(crew, room.reshape(-1), 2 * np.int64(other))
+        sum_parts(pool, room.reshape(-1), 2 * np.int64(other))
         for number in range(nodes.shape[0]):
             for column in range(out.shape[1]):
                 even, odd = room[0, 0, number, column], room[0, 1, number, column]
@@ -369,15 +369,15 @@ def sum_leaves(
 
 
 @kernel
-def add_values(part: Any, crew: Any, leaf: Any, value: Any, score: Any) -> None:
+def add_values(part: Any, pool: Any, leaf: Any, value: Any, score: Any) -> None:
     """Add each row's leaf value to its score."""
     wide_vectors()
-    mine = begin(part, crew, worth(crew, leaf.shape[0]))
-    start, stop = share(crew, mine, leaf.shape[0])
+    mine = begin(part, pool, worth(pool, leaf.shape[0]))
+    start, stop = share(pool, mine, leaf.shape[0])
     own, scores = leaf[start:stop], score[start:stop]
     for i in range(own.shape[0]):
         scores[i] += value[np.uint64(own[i])]
-    end(part, crew)
+    end(part, pool)
 
 
 @kernel

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from mvsboost.exact.fixedpoint import HALF, QUARTER
 from mvsboost.runtime.intrinsics import add_pair, copy_items, prefetch, stack_array
-from mvsboost.runtime.jit import inlined, twice
+from mvsboost.runtime.jit import inlined, kernel_and_inlined
 
-AHEAD = 8
+PREFETCH = 8
 """Rows that are fetched ahead: the rows of a node lie apart, and each costs a cache line."""
 
 _CHUNK = 512  # rows whose words stay in the first-level cache while columns pass over them
@@ -58,7 +58,7 @@ def _add_rows(
     for f in range(n_features):
         every = every and features[f] == f
     for j in range(n_rows):
-        row, soon = np.uint64(order[j]), np.uint64(order[min(j + AHEAD, n_rows - 1)])
+        row, soon = np.uint64(order[j]), np.uint64(order[min(j + PREFETCH, n_rows - 1)])
         first, second = pair_of(words[row], bits)
         prefetch(words, soon)
         start = row * width
@@ -76,7 +76,7 @@ def _add_rows(
                 add_pair(flat, (np.uint64(offsets[f]) + value) << _ONE, first, second)
 
 
-add_rows, add_rows_inlined = twice(_add_rows)
+add_rows, add_rows_inlined = kernel_and_inlined(_add_rows)
 
 
 @inlined

@@ -20,14 +20,14 @@ _reals = stack_array(np.float64, _BLOCK)
 
 
 @kernel
-def logistic(part: Any, crew: Any, y: Any, score: Any, out: Any) -> None:
+def logistic(part: Any, pool: Any, y: Any, score: Any, out: Any) -> None:
     """Logistic: log(1 + e**−|F|) + max(F, 0) − yF.
 
     Two short loops are faster than one: more of their turns run at the same time.
     """
     wide_vectors()
-    mine = begin(part, crew, worth(crew, out.shape[0]))
-    start, stop = share(crew, mine, out.shape[0])
+    mine = begin(part, pool, worth(pool, out.shape[0]))
+    start, stop = share(pool, mine, out.shape[0])
     exponential = _reals()
     for block in range(start, stop, _BLOCK):
         n = min(_BLOCK, stop - block)
@@ -38,15 +38,15 @@ def logistic(part: Any, crew: Any, y: Any, score: Any, out: Any) -> None:
         for i in range(n):
             f = scores[i]
             rows[i] = log_scalar(1.0 + exponential[i]) + max(f, 0.0) - target[i] * f
-    end(part, crew)
+    end(part, pool)
 
 
 @kernel
-def softmax(part: Any, crew: Any, y: Any, score: Any, out: Any) -> None:
+def softmax(part: Any, pool: Any, y: Any, score: Any, out: Any) -> None:
     """Softmax: log Σ_k e**(F_k − m) + (m − F_y) with m = max F."""
     wide_vectors()
-    mine = begin(part, crew, worth(crew, out.shape[0]))
-    start, stop = share(crew, mine, out.shape[0])
+    mine = begin(part, pool, worth(pool, out.shape[0]))
+    start, stop = share(pool, mine, out.shape[0])
     for i in range(start, stop):
         largest = score[0, i]
         for k in range(1, score.shape[0]):
@@ -55,35 +55,35 @@ def softmax(part: Any, crew: Any, y: Any, score: Any, out: Any) -> None:
         for k in range(1, score.shape[0]):
             total += exp_scalar(score[k, i] - largest)
         out[i] = log_scalar(total) + (largest - score[np.int64(y[i]), i])
-    end(part, crew)
+    end(part, pool)
 
 
 @kernel
-def largest_bits(part: Any, crew: Any, bits: Any) -> Any:
+def largest_bits(part: Any, pool: Any, bits: Any) -> Any:
     """The largest magnitude of float64 numbers, from and as their bits: NaN is above all."""
     wide_vectors()
-    mine = begin(part, crew, worth(crew, bits.shape[0]))
-    start, stop = share(crew, mine, bits.shape[0])
+    mine = begin(part, pool, worth(pool, bits.shape[0]))
+    start, stop = share(pool, mine, bits.shape[0])
     largest = np.int64(0)
     for i in range(start, stop):
         largest = max(largest, bits[i] & MAGNITUDE)
-    note(crew, mine, NOTHING, (largest, np.int64(0), np.int64(0)))
-    end(part, crew)
-    return largest_found(crew)[0]
+    note(pool, mine, NOTHING, (largest, np.int64(0), np.int64(0)))
+    end(part, pool)
+    return largest_found(pool)[0]
 
 
 @kernel
-def fixed_point_sum(part: Any, crew: Any, rows: Any, scale: float) -> Any:
+def fixed_point_sum(part: Any, pool: Any, rows: Any, scale: float) -> Any:
     """Sum of the nearest integers of the scaled numbers."""
     wide_vectors()
-    mine = begin(part, crew, worth(crew, rows.shape[0]))
-    start, stop = share(crew, mine, rows.shape[0])
+    mine = begin(part, pool, worth(pool, rows.shape[0]))
+    start, stop = share(pool, mine, rows.shape[0])
     total = np.int64(0)
     for i in range(start, stop):
         total += np.int64(np.rint(rows[i] * scale))
-    note(crew, mine, (total, np.int64(0), np.int64(0)), NOTHING)
-    end(part, crew)
-    return sums_found(crew)[0]
+    note(pool, mine, (total, np.int64(0), np.int64(0)), NOTHING)
+    end(part, pool)
+    return sums_found(pool)[0]
 
 
 KERNELS = {"logistic": logistic, "softmax": softmax}

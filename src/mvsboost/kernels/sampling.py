@@ -14,7 +14,7 @@ from mvsboost.exact.random import (
     row_state_scalar,
     uniform_from_state_scalar,
 )
-from mvsboost.kernels.histogram import AHEAD
+from mvsboost.kernels.histogram import PREFETCH
 from mvsboost.runtime.intrinsics import copy_items, prefetch, stack_array, wide_vectors
 from mvsboost.runtime.jit import inlined, kernel
 from mvsboost.runtime.pool import (
@@ -51,7 +51,7 @@ def _add_squares(values: Any, first: Any, n: Any, sums: Any) -> None:
 
 @kernel
 def mvs_scores(
-    part: Any, crew: Any, g: Any, h: Any, lam: float, scale: float, out: Any, bits: Any
+    part: Any, pool: Any, g: Any, h: Any, lam: float, scale: float, out: Any, bits: Any
 ) -> Any:
     """Regularised absolute values sqrt(Σ g² + λ Σ h²); returns the largest, as its bits.
 
@@ -59,8 +59,8 @@ def mvs_scores(
     A root of float32 takes a third of the time of one of float64; see `ScoreRule`.
     """
     wide_vectors()
-    mine = begin(part, crew, worth(crew, out.shape[0]))
-    start, stop = share(crew, mine, out.shape[0])
+    mine = begin(part, pool, worth(pool, out.shape[0]))
+    start, stop = share(pool, mine, out.shape[0])
     gradients, hessians, largest = _reals(), _reals(), np.int32(0)
     up, down = scale * scale, np.float32(1.0 / scale)
     for block in range(start, stop, _BLOCK):
@@ -78,17 +78,17 @@ def mvs_scores(
                 scores[i] = np.sqrt(np.float32((gradients[i] + lam * hessians[i]) * up)) * down
         for i in range(n):
             largest = max(largest, score_bits[i])
-    note(crew, mine, NOTHING, (np.int64(largest), np.int64(0), np.int64(0)))
-    end(part, crew)
-    return largest_found(crew)[0]
+    note(pool, mine, NOTHING, (np.int64(largest), np.int64(0), np.int64(0)))
+    end(part, pool)
+    return largest_found(pool)[0]
 
 
 @kernel
-def threshold_sums(part: Any, crew: Any, scores: Any, mu: float, scale: float) -> Any:
+def threshold_sums(part: Any, pool: Any, scores: Any, mu: float, scale: float) -> Any:
     """Fixed-point sum of the scores under µ, rows at or over µ, rows at 0."""
     wide_vectors()
-    mine = begin(part, crew, worth(crew, scores.shape[0]))
-    start, stop = share(crew, mine, scores.shape[0])
+    mine = begin(part, pool, worth(pool, scores.shape[0]))
+    start, stop = share(pool, mine, scores.shape[0])
     own = scores[start:stop]
     total, large, zero = np.int64(0), np.int64(0), np.int64(0)
     for i in range(own.shape[0]):
@@ -97,9 +97,9 @@ def threshold_sums(part: Any, crew: Any, scores: Any, mu: float, scale: float) -
         total += np.int64(np.rint(score * scale)) if small else np.int64(0)
         large += np.int64(0) if small else np.int64(1)
         zero += np.int64(1) if score == 0.0 else np.int64(0)
-    note(crew, mine, (total, large, zero), NOTHING)
-    end(part, crew)
-    return sums_found(crew)
+    note(pool, mine, (total, large, zero), NOTHING)
+    end(part, pool)
+    return sums_found(pool)
 
 
 @inlined
@@ -123,7 +123,7 @@ def _mark_below(cut_key: Any, cut: Any, scores: Any, first: Any, below: Any) -> 
 @kernel
 def count_ranks(
     part: Any,
-    crew: Any,
+    pool: Any,
     scores: Any,
     offset: int,
     key: Any,
@@ -140,8 +140,8 @@ def count_ranks(
     Each part counts into its own row of `room`; in the end the first has them all.
     """
     wide_vectors()
-    mine = begin(part, crew, worth(crew, scores.shape[0]))
-    start, stop = share(crew, mine, scores.shape[0])
+    mine = begin(part, pool, worth(pool, scores.shape[0]))
+    start, stop = share(pool, mine, scores.shape[0])
     known, rest, shift = np.uint64(known_bits), np.uint64(64 - known_bits), np.uint64(_RANK_SHIFT)
     keys, counted, out = _keys(), _flags(), room[mine]
     for i in range(out.shape[0]):
@@ -169,15 +169,15 @@ def count_ranks(
                 n += np.uint64(counted[i])
         for i in range(np.int64(n)):
             out[(keys[i] << known) >> shift] += 1
-    end(part, crew)
+    end(part, pool)
     if part < 0:
-        sum_parts(crew, room.reshape(-1), room.shape[1])
+        sum_parts(pool, room.reshape(-1), room.shape[1])
 
 
 @kernel
 def draw_poisson(
     part: Any,
-    crew: Any,
+    pool: Any,
     scores: Any,
     mu: float,
     key: Any,
@@ -191,8 +191,8 @@ def draw_poisson(
     Each part writes its rows and weights from its own first row on, and how many into `counts`.
     """
     wide_vectors()
-    mine = begin(part, crew, worth(crew, scores.shape[0]))
-    start, stop = share(crew, mine, scores.shape[0])
+    mine = begin(part, pool, worth(pool, scores.shape[0]))
+    start, stop = share(pool, mine, scores.shape[0])
     keep, of_drawn = _flags(), _reals()
     own, largest = rows[start:stop], np.int64(0)
     n = np.uint64(0)  # an index that cannot be negative: others are checked for it
@@ -217,13 +217,13 @@ def draw_poisson(
             w[j] = 1.0 if of_drawn[j] >= mu else mu / of_drawn[j]
         for j in range(those.shape[0]):
             largest = max(largest, np.float64(w[j]).view(np.int64))
-    return _end_draw(part, crew, mine, counts, np.int64(n), largest)
+    return _end_draw(part, pool, mine, counts, np.int64(n), largest)
 
 
 @kernel
 def draw_ranked(
     part: Any,
-    crew: Any,
+    pool: Any,
     scores: Any,
     offset: int,
     with_top: bool,
@@ -241,8 +241,8 @@ def draw_ranked(
     Writes and returns what `draw_poisson` does.
     """
     wide_vectors()
-    mine = begin(part, crew, worth(crew, scores.shape[0]))
-    start, stop = share(crew, mine, scores.shape[0])
+    mine = begin(part, pool, worth(pool, scores.shape[0]))
+    start, stop = share(pool, mine, scores.shape[0])
     keep, below = _flags(), _flags()
     own, own_weights = rows[start:stop], weights[start:stop]
     n, others = np.uint64(0), np.uint64(0)
@@ -262,21 +262,21 @@ def draw_ranked(
             n += np.uint64(keep[i])
             others += np.uint64(keep[i] & below[i])
     largest = max(weight if others > 0 else 0.0, 1.0 if n > others else 0.0)
-    return _end_draw(part, crew, mine, counts, np.int64(n), np.float64(largest).view(np.int64))
+    return _end_draw(part, pool, mine, counts, np.int64(n), np.float64(largest).view(np.int64))
 
 
 @inlined
-def _end_draw(part: Any, crew: Any, mine: Any, counts: Any, n: Any, largest: Any) -> Any:
+def _end_draw(part: Any, pool: Any, mine: Any, counts: Any, n: Any, largest: Any) -> Any:
     counts[mine] = n
-    note(crew, mine, (n, np.int64(0), np.int64(0)), (largest, np.int64(0), np.int64(0)))
-    end(part, crew)
-    return sums_found(crew)[0], largest_found(crew)[0]
+    note(pool, mine, (n, np.int64(0), np.int64(0)), (largest, np.int64(0), np.int64(0)))
+    end(part, pool)
+    return sums_found(pool)[0], largest_found(pool)[0]
 
 
 @kernel
 def settle_draw(
     part: Any,
-    crew: Any,
+    pool: Any,
     g: Any,
     h: Any,
     drawn: Any,
@@ -292,8 +292,8 @@ def settle_draw(
     weight 1, fixed-point Σ w and Σ w²; and the largest w |g| and w h as their bits.
     """
     wide_vectors()
-    mine = begin(part, crew, min(counts.shape[0], worth(crew, drawn.shape[0])))
-    start, _ = share(crew, mine, drawn.shape[0])
+    mine = begin(part, pool, min(counts.shape[0], worth(pool, drawn.shape[0])))
+    start, _ = share(pool, mine, drawn.shape[0])
     to = np.int64(0)
     for other in range(mine):
         to += counts[other]
@@ -320,9 +320,9 @@ def settle_draw(
                 x, y = np.float64(w[j] * gradients[j]), np.float64(w[j] * hessians[j])
                 largest_g = max(largest_g, x.view(np.int64) & MAGNITUDE)
                 largest_h = max(largest_h, y.view(np.int64) & MAGNITUDE)
-    note(crew, mine, (certain, weight, squared), (largest_g, largest_h, np.int64(0)))
-    end(part, crew)
-    return sums_found(crew), largest_found(crew)
+    note(pool, mine, (certain, weight, squared), (largest_g, largest_h, np.int64(0)))
+    end(part, pool)
+    return sums_found(pool), largest_found(pool)
 
 
 @inlined
@@ -334,7 +334,7 @@ def _round(x: Any, u: Any) -> Any:
 @kernel
 def pack_rows(
     part: Any,
-    crew: Any,
+    pool: Any,
     g: Any,
     h: Any,
     rows: Any,
@@ -352,8 +352,8 @@ def pack_rows(
     the numbers of the words.
     """
     wide_vectors()
-    mine = begin(part, crew, worth(crew, rows.shape[0]))
-    start, stop = share(crew, mine, rows.shape[0])
+    mine = begin(part, pool, worth(pool, rows.shape[0]))
+    start, stop = share(pool, mine, rows.shape[0])
     gradients, hessians, uniform = _reals(), _reals(), _reals()
     first = second = np.int64(0)
     for block in range(start, stop, _BLOCK):
@@ -376,15 +376,15 @@ def pack_rows(
             second += (hessian << HALF) + weight
         for j in range(n):
             numbers[j] = block + j
-    note(crew, mine, (first, second, np.int64(0)), NOTHING)
-    end(part, crew)
-    return sums_found(crew)[:2]
+    note(pool, mine, (first, second, np.int64(0)), NOTHING)
+    end(part, pool)
+    return sums_found(pool)[:2]
 
 
 @kernel
 def pack_all(
     part: Any,
-    crew: Any,
+    pool: Any,
     g: Any,
     h: Any,
     key: Any,
@@ -399,8 +399,8 @@ def pack_all(
     The scale of weights must be at least 1.
     """
     wide_vectors()
-    mine = begin(part, crew, worth(crew, g.shape[0]))
-    start, stop = share(crew, mine, g.shape[0])
+    mine = begin(part, pool, worth(pool, g.shape[0]))
+    start, stop = share(pool, mine, g.shape[0])
     row_g, row_h, out, numbers = g[start:stop], h[start:stop], words[start:stop], order[start:stop]
     first = second = np.int64(0)
     weight = np.int64(scales[2])  # a power of two of at least 1: a whole number stays whole
@@ -415,9 +415,9 @@ def pack_all(
         second += (hessian << HALF) + weight
     for i in range(out.shape[0]):
         numbers[i] = start + i
-    note(crew, mine, (first, second, np.int64(0)), NOTHING)
-    end(part, crew)
-    return sums_found(crew)[:2]
+    note(pool, mine, (first, second, np.int64(0)), NOTHING)
+    end(part, pool)
+    return sums_found(pool)[:2]
 
 
 @kernel
@@ -426,5 +426,5 @@ def gather_rows(bins: Any, rows: Any, out: Any) -> None:
     flat, flat_out = bins.reshape(-1), out.reshape(-1)
     width, n_rows = np.uint64(bins.shape[1]), rows.shape[0]
     for j in range(n_rows):
-        prefetch(flat, np.uint64(rows[min(j + AHEAD, n_rows - 1)]) * width)
+        prefetch(flat, np.uint64(rows[min(j + PREFETCH, n_rows - 1)]) * width)
         copy_items(flat_out, np.uint64(j) * width, flat, np.uint64(rows[j]) * width, width)

@@ -23,7 +23,7 @@ MOST_ROWS = 512
 _ONE, _WORD, _BIT = np.uint64(1), np.uint64(6), np.uint64(63)
 _N_WORDS = TABLE // 64
 
-few_rows = stack_array(np.int64, MOST_ROWS, 3)
+gathered_rows = stack_array(np.int64, MOST_ROWS, 3)
 """Room for where a row's bins start, and its two packed words."""
 
 bin_sums = stack_array(np.int64, TABLE, 2)
@@ -48,7 +48,7 @@ def clear_marks(marks: Any) -> None:
 
 
 @inlined
-def gather_few(source: Any, rows: Any, node: Any, n: Any, few: Any) -> Any:
+def gather_rows(source: Any, rows: Any, node: Any, n: Any, few: Any) -> Any:
     """Write a node's rows behind the first n of `few`; returns how many there are then."""
     width, listed = source.bins.shape[1], source.lists.starts.shape[0] > 0
     by_id = listed and source.ids.shape[0] > 0
@@ -64,7 +64,7 @@ def gather_few(source: Any, rows: Any, node: Any, n: Any, few: Any) -> Any:
 
 
 @inlined
-def add_few(bins: Any, few: Any, start: Any, stop: Any, feature: Any, sums: Any) -> None:
+def add_gathered(bins: Any, few: Any, start: Any, stop: Any, feature: Any, sums: Any) -> None:
     """Add rows start..stop of `few` to a histogram of a feature."""
     for j in range(np.uint64(start), np.uint64(stop)):
         b = np.uint64(bins[np.uint64(few[j, 0] + feature)])
@@ -72,7 +72,7 @@ def add_few(bins: Any, few: Any, start: Any, stop: Any, feature: Any, sums: Any)
 
 
 @inlined
-def add_few_marked(
+def add_gathered_marked(
     bins: Any, few: Any, start: Any, stop: Any, feature: Any, sums: Any, marks: Any
 ) -> None:
     """The same, and mark the bins that rows are in."""
@@ -83,7 +83,7 @@ def add_few_marked(
 
 
 @inlined
-def list_marked(marks: Any, listed: Any) -> Any:
+def marked_bins(marks: Any, listed: Any) -> Any:
     """List bin 0 and all that are marked, and take the marks away; returns how many."""
     marks[0] |= _ONE
     n = np.uint64(0)

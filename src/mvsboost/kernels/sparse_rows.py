@@ -1,4 +1,4 @@
-"""Rows as lists of what is unusual in them, and kernels for such lists.
+"""Rows as lists of what is sparse in them, and kernels for such lists.
 
 Most columns of most tables have a bin that most rows are in: a flag that is off, an
 amount of 0, a missing value. A row's list has an entry for every column in which the
@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mvsboost.kernels.histogram import AHEAD, feature_offsets, pair_of
+from mvsboost.kernels.histogram import PREFETCH, feature_offsets, pair_of
 from mvsboost.runtime.arena import Arena
 from mvsboost.runtime.intrinsics import add_pair, prefetch
 from mvsboost.runtime.jit import inlined, kernel
-from mvsboost.runtime.threads import Threads
+from mvsboost.runtime.threads import ThreadPool
 
 SPREAD = 8
 """Entries between two features in a thread's part of a histogram. Histograms of 256 entries
@@ -36,7 +36,7 @@ PROBED = 4096
 LEAST_SHARE = 0.3
 """Share of rows from which on a column's commonest bin counts as usual."""
 
-COST_OF_A_LIST = 8
+COST_OF_A_SPARSE_ROW = 8
 """Columns that a row's list must be shorter by: where it ends is a surprise to the processor."""
 
 _ENTRY = np.uint16
@@ -44,8 +44,8 @@ _START = np.uint32
 _ONE = np.uint64(1)
 
 
-class RowLists(NamedTuple):
-    """The unusual entries of rows.
+class SparseRows(NamedTuple):
+    """The sparse entries of rows.
 
     Attributes
     ----------
@@ -60,16 +60,16 @@ class RowLists(NamedTuple):
     entries: NDArray[np.uint16]
 
 
-NO_LISTS = RowLists(np.empty(0, _START), np.empty(0, _ENTRY), np.empty(0, _ENTRY))
+NOT_SPARSE = SparseRows(np.empty(0, _START), np.empty(0, _ENTRY), np.empty(0, _ENTRY))
 """Stands for rows that are not listed."""
 
 
-class Unusual(NamedTuple):
+class SparseTable(NamedTuple):
     """All rows of a table as lists, and what the entries mean.
 
     Attributes
     ----------
-    lists : RowLists
+    lists : SparseRows
     longest : int
         Entries of the longest list.
     places : int64 array of shape (n_features + 1,)
@@ -78,7 +78,7 @@ class Unusual(NamedTuple):
         The bin that is not listed, or -1.
     """
 
-    lists: RowLists
+    lists: SparseRows
     longest: int
     places: NDArray[np.int64]
     usual: NDArray[np.int64]
@@ -89,32 +89,32 @@ def spread_out(offsets: NDArray[np.int64]) -> NDArray[np.int64]:
     return offsets + SPREAD * np.arange(len(offsets), dtype=np.int64)
 
 
-def list_unusual(
-    bins: NDArray[np.uint8], n_bins: NDArray[np.int64], threads: Threads
-) -> Unusual | None:
+def make_sparse(
+    bins: NDArray[np.uint8], n_bins: NDArray[np.int64], threads: ThreadPool
+) -> SparseTable | None:
     """The rows of a table as lists; None where these would be too long."""
     n_rows, n_features = bins.shape
     places = spread_out(feature_offsets(n_bins, np.arange(n_features, dtype=np.int64)))
     usual, listed = _usual_bins(bins)
-    if listed > n_features - COST_OF_A_LIST or places[-1] > np.iinfo(_ENTRY).max:
+    if listed > n_features - COST_OF_A_SPARSE_ROW or places[-1] > np.iinfo(_ENTRY).max:
         return None
     lengths = np.empty(n_rows, _ENTRY)
-    threads.run(lambda a, b: count_unusual(bins[a:b], usual, lengths[a:b]), n_rows)
+    threads.run(lambda a, b: count_entries(bins[a:b], usual, lengths[a:b]), n_rows)
     ends, longest = np.cumsum(lengths, dtype=np.int64), int(lengths.max())
     if longest * n_rows > np.iinfo(_START).max:
         return None
     starts, entries = ends - lengths, np.empty(ends[-1], _ENTRY)
-    threads.run(lambda a, b: write_unusual(bins[a:b], usual, places, starts[a:b], entries), n_rows)
-    lists = RowLists(starts.astype(_START), lengths, entries)
-    return Unusual(lists, longest, places, usual)
+    threads.run(lambda a, b: write_entries(bins[a:b], usual, places, starts[a:b], entries), n_rows)
+    lists = SparseRows(starts.astype(_START), lengths, entries)
+    return SparseTable(lists, longest, places, usual)
 
 
-def room_for_lists(n_rows: int, longest: int, arena: Arena) -> RowLists:
+def room_for_sparse_rows(n_rows: int, longest: int, arena: Arena) -> SparseRows:
     """Room for the lists of some rows, in which each thread can begin where it likes.
 
     Most of the entries stay untouched, and are not memory before they are.
     """
-    return RowLists(
+    return SparseRows(
         arena.take("sample starts", (n_rows,), _START),
         arena.take("sample lengths", (n_rows,), _ENTRY),
         arena.take("sample entries", (n_rows * longest,), _ENTRY),
@@ -132,7 +132,7 @@ def _usual_bins(bins: NDArray[np.uint8]) -> tuple[NDArray[np.int64], float]:
 
 
 @kernel
-def count_unusual(bins: Any, usual: Any, lengths: Any) -> None:
+def count_entries(bins: Any, usual: Any, lengths: Any) -> None:
     """Length of the list of each row."""
     for i in range(bins.shape[0]):
         n = 0
@@ -142,7 +142,7 @@ def count_unusual(bins: Any, usual: Any, lengths: Any) -> None:
 
 
 @kernel
-def write_unusual(bins: Any, usual: Any, places: Any, starts: Any, entries: Any) -> None:
+def write_entries(bins: Any, usual: Any, places: Any, starts: Any, entries: Any) -> None:
     """The lists of rows, each from its start on."""
     for i in range(bins.shape[0]):
         k = starts[i]
@@ -153,7 +153,7 @@ def write_unusual(bins: Any, usual: Any, places: Any, starts: Any, entries: Any)
 
 
 @inlined
-def add_lists_inlined(
+def add_sparse_inlined(
     lists: Any, whole: Any, drawn: Any, words: Any, bits: Any, order: Any, histogram: Any
 ) -> None:
     """Add the rows named in `order` to a histogram of shape (places, 2), but for usual bins.
@@ -167,7 +167,7 @@ def add_lists_inlined(
     if fresh and n_rows > 0:  # as if all lists before were as long as the longest
         to = np.uint64(order[0]) * np.uint64(lists.entries.shape[0] // drawn.shape[0])
     for j in range(n_rows):
-        row, soon = np.uint64(order[j]), np.uint64(order[min(j + AHEAD, n_rows - 1)])
+        row, soon = np.uint64(order[j]), np.uint64(order[min(j + PREFETCH, n_rows - 1)])
         first, second = pair_of(words[row], bits)
         prefetch(words, soon)
         there = row  # where the source has it

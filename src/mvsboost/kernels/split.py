@@ -18,7 +18,7 @@ import numpy as np
 from mvsboost.exact.dtypes import TABLE
 from mvsboost.exact.fixedpoint import HALF
 from mvsboost.runtime.intrinsics import stack_array
-from mvsboost.runtime.jit import inlined, kernel, twice
+from mvsboost.runtime.jit import inlined, kernel, kernel_and_inlined
 
 CATEGORY_SUPPORT = 10.0
 """Drawn rows under which a category is not moved on its own, and drawn rows of average
@@ -42,7 +42,7 @@ _LARGE_L2 = 2.0**400  # products of two such numbers and of sums are finite stil
 GRADIENT, HESSIAN, WEIGHT = 0, 1, 2
 """Units in the array `units`: the real value of one step of each fixed-point field."""
 
-L2, MIN_WEIGHT, MIN_HESSIAN, MIN_COUNT, LOWER, UPPER, DISPERSION = range(7)
+L2, MIN_SAMPLES_LEAF, MIN_CHILD_WEIGHT, MIN_SAMPLED, LOWER, UPPER, DISPERSION = range(7)
 N_LIMITS = 7
 """Limits in the array `limits`."""
 
@@ -121,10 +121,10 @@ def _rank(
 
     `_NEVER` where a candidate is not allowed. Without a branch, so that it vectorises.
     """
-    count, least_n = (np.int64(1) << bits) - np.int64(1), np.int64(limits[MIN_COUNT])
+    count, least_n = (np.int64(1) << bits) - np.int64(1), np.int64(limits[MIN_SAMPLED])
     most_n = (total[0] & count) - least_n
     # in units of the fields, which are powers of two, so that nothing rounds differently
-    l2, min_h = limits[L2] / units[HESSIAN], limits[MIN_HESSIAN] / units[HESSIAN]
+    l2, min_h = limits[L2] / units[HESSIAN], limits[MIN_CHILD_WEIGHT] / units[HESSIAN]
     g, h = np.float64(total[0] >> bits), np.float64(total[1] >> HALF)
     bounded = limits[LOWER] > -np.inf or limits[UPPER] < np.inf or sign != 0.0
     if bounded or not (l2 + min_h > 0.0 and l2 < _LARGE_L2):
@@ -205,7 +205,7 @@ def best_split_of(
     """
     sums, of_side, order = _side_sums(), _ranks_of_side(), _category_order()
     # the smallest and largest weight on the left, in units
-    least = np.int64(np.ceil(min(limits[MIN_WEIGHT] / units[WEIGHT], _LARGE)))
+    least = np.int64(np.ceil(min(limits[MIN_SAMPLES_LEAF] / units[WEIGHT], _LARGE)))
     most = (total[1] & _LOW) - least
     n_bins = part.shape[0] - 1
     missing0, missing1 = part[n_bins, 0], part[n_bins, 1]
@@ -322,4 +322,4 @@ def _category_set(
         table[c] = 1
 
 
-category_set, category_set_inlined = twice(_category_set)
+category_set, category_set_inlined = kernel_and_inlined(_category_set)

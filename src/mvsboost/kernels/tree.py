@@ -42,21 +42,21 @@ from mvsboost.exact.dtypes import BIN, ROW, TABLE
 from mvsboost.kernels.histogram import add_columns_inlined, add_rows_inlined
 from mvsboost.kernels.partition import split_apart
 from mvsboost.kernels.small_nodes import (
-    add_few,
-    add_few_marked,
+    add_gathered,
+    add_gathered_marked,
     bin_marks,
     bin_sums,
     clear_bins,
     clear_marks,
-    few_rows,
-    gather_few,
-    list_marked,
+    gather_rows,
+    gathered_rows,
+    marked_bins,
 )
-from mvsboost.kernels.sparse_rows import NO_LISTS, SPREAD, add_lists_inlined
+from mvsboost.kernels.sparse_rows import NOT_SPARSE, SPREAD, add_sparse_inlined
 from mvsboost.kernels.split import (
     ALL_BINS,
     LOWER,
-    MIN_WEIGHT,
+    MIN_SAMPLES_LEAF,
     N_LIMITS,
     UPPER,
     WEIGHT,
@@ -71,7 +71,7 @@ from mvsboost.runtime.barrier import meet
 from mvsboost.runtime.intrinsics import stack_array
 from mvsboost.runtime.jit import inlined, kernel
 from mvsboost.runtime.pool import begin, end
-from mvsboost.runtime.references import refer_to
+from mvsboost.runtime.references import by_reference
 
 _pair_of_flags = stack_array(np.bool_, 2)
 _pair_of_limits = stack_array(np.float64, 2, N_LIMITS)
@@ -131,7 +131,7 @@ class Source(NamedTuple):
         Whether the sample's rows are partitioned by `bins`, not by `columns`.
     lists
         Lists of the sample's rows; empty where there are bins.
-    whole_bins, whole_lists, drawn
+    whole_bins, whole_sparse, drawn
         Bins or lists of all rows, and which of them the sample's rows are, where `bins` or
         `lists` is room that the root has yet to fill; `drawn` is empty where it is filled.
     """
@@ -140,9 +140,9 @@ class Source(NamedTuple):
     ids: Any = np.empty(0, ROW)
     bins: Any = np.empty((0, 0), BIN)
     by_row: bool = False
-    lists: Any = NO_LISTS
+    lists: Any = NOT_SPARSE
     whole_bins: Any = np.empty((0, 0), BIN)
-    whole_lists: Any = NO_LISTS
+    whole_sparse: Any = NOT_SPARSE
     drawn: Any = np.empty(0, ROW)
 
 
@@ -487,10 +487,10 @@ def _take_split(
     nodes.reals[node, GAIN] = gain
     of_few = bin_sums()
     if own[SLOT] < 0:
-        gathered, bins = few_rows(), source.bins.reshape(-1)
-        n = gather_few(source, looks[0].rows, node, np.int64(0), gathered)
+        gathered, bins = gathered_rows(), source.bins.reshape(-1)
+        n = gather_rows(source, looks[0].rows, node, np.int64(0), gathered)
         clear_bins(of_few, np.int64(TABLE))
-        add_few(bins, gathered, np.int64(0), n, own[FEATURE], of_few.reshape(-1))
+        add_gathered(bins, gathered, np.int64(0), n, own[FEATURE], of_few.reshape(-1))
     for b in range(TABLE):
         table[b] = 1 if b <= threshold and not categorical else 0
     if categorical:
@@ -684,7 +684,7 @@ def _collect(
         drawn = source.drawn if own[DEPTH] == 0 else source.drawn[:0]
         nodes.work[0] += order.shape[0] * index.shape[0]
         if source.lists.starts.shape[0] > 0:
-            add_lists_inlined(source.lists, source.whole_lists, drawn, words, bits, order, mine)
+            add_sparse_inlined(source.lists, source.whole_sparse, drawn, words, bits, order, mine)
         else:
             bins, whole, to = source.bins, source.whole_bins, places[: index.shape[0]]
             add_rows_inlined(bins, whole, drawn, words, bits, order, index, to, mine)
@@ -792,15 +792,15 @@ def _search(
     offsets, found = look.features.offsets, look.found
     start, stop = _share(offsets, team, team.thread), _share(offsets, team, team.thread + 1)
     own = nodes.integers[first + small]
-    gathered, of_few, bins_listed, marks = few_rows(), bin_sums(), bin_list(), bin_marks()
+    gathered, of_few, bins_listed, marks = gathered_rows(), bin_sums(), bin_list(), bin_marks()
     flat_bins, flat_sums = source.bins.reshape(-1), of_few.reshape(-1)
     flat, parts = found.histograms.reshape(-1), found.partial.reshape(-1)
     n_small = n_both = np.int64(0)
     if few[0]:
         clear_marks(marks)
-        n_small = n_both = gather_few(source, look.rows, first + small, np.int64(0), gathered)
+        n_small = n_both = gather_rows(source, look.rows, first + small, np.int64(0), gathered)
     if few[1]:
-        n_both = gather_few(source, look.rows, first + _ONE - small, n_small, gathered)
+        n_both = gather_rows(source, look.rows, first + _ONE - small, n_small, gathered)
     for f in range(start, stop):
         size = offsets[f + 1] - offsets[f]
         if not few[0]:
@@ -817,10 +817,10 @@ def _search(
                 a, b = (np.int64(0), n_small) if step == 0 else (n_small, n_both)
                 feature = look.features.index[f]
                 if b - a < size:
-                    add_few_marked(flat_bins, gathered, a, b, feature, flat_sums, marks)
-                    n_bins_listed = list_marked(marks, bins_listed)
+                    add_gathered_marked(flat_bins, gathered, a, b, feature, flat_sums, marks)
+                    n_bins_listed = marked_bins(marks, bins_listed)
                 else:
-                    add_few(flat_bins, gathered, a, b, feature, flat_sums)
+                    add_gathered(flat_bins, gathered, a, b, feature, flat_sums)
             else:
                 histogram = found.histograms[node[SLOT + number], offsets[f] : offsets[f + 1]]
                 if step == 1:
@@ -851,7 +851,7 @@ def _search(
 @kernel
 def grow(
     part: Any,
-    crew: Any,
+    pool: Any,
     n_threads: Any,
     counter: Any,
     taken: Any,
@@ -865,8 +865,8 @@ def grow(
 
     `both` holds the two looks, `all_limits` a row for each; see `Team` for the counters.
     """
-    thread = begin(part, crew, n_threads)
-    team, chosen = refer_to(Team(thread, n_threads, counter, taken)), both[1].features
+    thread = begin(part, pool, n_threads)
+    team, chosen = by_reference(Team(thread, n_threads, counter, taken)), both[1].features
     chosen = Features(
         chosen.position[thread],
         chosen.index[thread],
@@ -876,7 +876,7 @@ def grow(
         chosen.monotone[thread],
         chosen.usual[thread],
     )
-    looks: Any = refer_to(both[0]), refer_to(Look(both[1].rows, chosen, both[1].found))
+    looks: Any = by_reference(both[0]), by_reference(Look(both[1].rows, chosen, both[1].found))
     nodes = Nodes(
         all_nodes.integers[thread],
         all_nodes.reals[thread],
@@ -890,7 +890,7 @@ def grow(
         all_nodes.work[thread],
         all_nodes.heap[thread],
     )
-    source, nodes = refer_to(source), refer_to(nodes)
+    source, nodes = by_reference(source), by_reference(nodes)
     limits = _pair_of_limits()
     for one in range(2):
         for j in range(N_LIMITS):
@@ -942,7 +942,7 @@ def grow(
                     go[which] = n_leaves < shape.max_leaves and own[DEPTH] < shape.max_depth
                     weight = (own[WORDS + 2 * last + 1] & _LOW) * decider.rows.units[WEIGHT]
                     go[which] &= _count(own, sample, _SAMPLE) >= 2
-                    go[which] &= weight >= 2 * limits[last, MIN_WEIGHT]
+                    go[which] &= weight >= 2 * limits[last, MIN_SAMPLES_LEAF]
                 # the larger child takes over its parent's histogram
                 left, right = nodes.integers[first], nodes.integers[first + 1]
                 n_left, n_right = _count(left, sample, _SAMPLE), _count(right, sample, _SAMPLE)
@@ -1013,13 +1013,13 @@ def grow(
             known = own_slot = -_ONE
             go[0] = go[1] = False
     _end(nodes, n_nodes)
-    end(part, crew)
+    end(part, pool)
     return n_nodes
 
 
 @kernel
-def copy_nodes(nodes: Any, links: Any, reals: Any, sample: Any, everything: Any) -> None:
-    """Copy what a tree keeps of its nodes, column by column; `everything` may be empty."""
+def copy_nodes(nodes: Any, links: Any, reals: Any, sample: Any, all_rows: Any) -> None:
+    """Copy what a tree keeps of its nodes, column by column; `all_rows` may be empty."""
     integers, own = nodes.integers[0], nodes.reals[0]  # all threads' are the same
     for node in range(sample.shape[0]):
         for column in range(links.shape[0]):
@@ -1028,16 +1028,16 @@ def copy_nodes(nodes: Any, links: Any, reals: Any, sample: Any, everything: Any)
             reals[column, node] = own[node, column]
         for word in range(2):
             sample[node, word] = integers[node, WORDS + word]
-            if everything.shape[0] > 0:
-                everything[node, word] = integers[node, WORDS + 2 + word]
+            if all_rows.shape[0] > 0:
+                all_rows[node, word] = integers[node, WORDS + 2 + word]
 
 
 @kernel
 def mark_leaves(
-    part: Any, crew: Any, n_threads: Any, rows: Any, integers: Any, n_nodes: Any, leaf: Any
+    part: Any, pool: Any, n_threads: Any, rows: Any, integers: Any, n_nodes: Any, leaf: Any
 ) -> None:
     """Tell all rows which leaf they ended in, each thread those of its lanes."""
-    thread = begin(part, crew, n_threads)
+    thread = begin(part, pool, n_threads)
     each = rows.ranges.shape[0] // n_threads
     for lane in range(thread * each, (thread + 1) * each):
         ranges = rows.ranges[lane]
@@ -1046,4 +1046,4 @@ def mark_leaves(
                 order = rows.order if ranges[node, 3] == 0 else rows.scratch
                 for j in range(ranges[node, 0], ranges[node, 1]):
                     leaf[np.uint64(order[j])] = node
-    end(part, crew)
+    end(part, pool)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from mvsboost.exact.dtypes import NODE
 from mvsboost.kernels import apply, predict
-from mvsboost.runtime.pool import CALLER, make_crew
-from mvsboost.runtime.threads import Threads
+from mvsboost.runtime.pool import CALLER, make_pool
+from mvsboost.runtime.threads import ThreadPool
 from mvsboost.trees import Tree
 from mvsboost.trees.tree import LEAF
 
@@ -76,19 +76,19 @@ class Forest:
         finders = [apply.LeafFinder(tree) for tree in self.trees]
         values = [tree.value[f.node] for f, tree in zip(finders, self.trees, strict=True)]
 
-        def block(crew: NDArray[np.int64], start: int, stop: int) -> None:
+        def block(pool: NDArray[np.int64], start: int, stop: int) -> None:
             columns, n = np.ascontiguousarray(bins[start:stop].T), stop - start
             for finder, value, output in zip(finders, values, self.outputs, strict=True):
                 number = np.empty(n, finder.dtype)
-                finder.find(crew, columns, number)
-                apply.add_values(CALLER, crew, number, value, scores[output, start:stop])
+                finder.find(pool, columns, number)
+                apply.add_values(CALLER, pool, number, value, scores[output, start:stop])
 
         def one(a: int, b: int) -> None:
-            alone = make_crew(1)
+            alone = make_pool(1)
             for start in range(a, b, BLOCK_ROWS):
                 block(alone, start, min(start + BLOCK_ROWS, b))
 
-        Threads(n_threads).run(one, len(bins))
+        ThreadPool(n_threads).run(one, len(bins))
 
     def _walk(self, scores: NDArray[np.float64], bins: NDArray[np.uint8], n_threads: int) -> None:
         def one(a: int, b: int) -> None:
@@ -105,7 +105,7 @@ class Forest:
                 scores,
             )
 
-        Threads(n_threads).run(one, len(bins))
+        ThreadPool(n_threads).run(one, len(bins))
 
     def leaves(self, bins: NDArray[np.uint8], n_threads: int) -> NDArray[np.int32]:
         """Number of the leaf of every row in every tree, (n_rows, n_trees)."""
@@ -116,7 +116,7 @@ class Forest:
                 bins[a:b], self.roots, self.feature, self.left, self.right, self.sets, nodes[a:b]
             )
 
-        Threads(n_threads).run(one, len(bins))
+        ThreadPool(n_threads).run(one, len(bins))
         return self.leaf_number[nodes]
 
 

@@ -196,7 +196,7 @@ def _remove_others(folder: Path, module: str, python: str, stamp: str) -> None:
                 file.unlink()
 
 
-def twice(function: F) -> tuple[F, F]:
+def kernel_and_inlined(function: F) -> tuple[F, F]:
     """The same function for Python to call, and for kernels to call; each compiled at need."""
     return kernel(function), inlined(function)
 

@@ -19,7 +19,7 @@ from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, reg
 
 from mvsboost.runtime.intrinsics import PLAIN
 
-__all__ = ["refer_to"]
+__all__ = ["by_reference"]
 
 
 class Reference(types.Type):
@@ -74,5 +74,5 @@ def _same(values: Any) -> Any:
     return values
 
 
-refer_to: Any = _same if PLAIN else _refer_to
-"""``refer_to(values)``: a reference to a named tuple, good until the calling kernel returns."""
+by_reference: Any = _same if PLAIN else _refer_to
+"""``by_reference(values)``: a reference to a named tuple, good until the calling kernel returns."""

@@ -1,4 +1,4 @@
-"""Threads that run GIL-free kernels: a crew inside compiled code, or functions on slices."""
+"""Threads that run GIL-free kernels: a pool inside compiled code, or functions on slices."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from mvsboost.runtime.pool import (
     N_ASLEEP,
     SLEEPS,
     WANTED,
-    make_crew,
+    make_pool,
+    mark_awake,
     recall,
     serve,
-    stir,
     want,
 )
 
@@ -42,7 +42,7 @@ SMALLEST_SLICE = 32_768
 """Fewer rows than this a thread are not worth handing over a function of Python."""
 
 SMALLEST_PART = 4096
-"""Fewer rows than this a thread are not worth handing over inside a kernel; see `crew`."""
+"""Fewer rows than this a thread are not worth handing over inside a kernel; see `pool`."""
 
 _AWAKE, _HARDLY_AWAKE = 80_000, 2_000  # looks: two milliseconds, and a fortieth of that
 _CHECKED = 32  # jobs between two looks for other programs
@@ -85,10 +85,10 @@ def _checked(n_threads: Any) -> int:
     return int(n_threads)
 
 
-class Threads:
+class ThreadPool:
     """So many threads: the caller's, and others that wait for work.
 
-    They run kernels that call them (`crew`), and functions of Python on slices of a range
+    They run kernels that call them (`pool`), and functions of Python on slices of a range
     (`run`). They are this object's own: some kernels wait for each other, and would wait for
     ever if another fit's had taken the threads that their partners need. They end with the
     object. An executor would do as much with futures and conditions around it, which cost more
@@ -103,10 +103,10 @@ class Threads:
 
     def __init__(self, n_threads: int) -> None:
         self.n_threads = _checked(n_threads)
-        self._words = make_crew(self.n_threads, SMALLEST_PART)
+        self._words = make_pool(self.n_threads, SMALLEST_PART)
 
     @classmethod
-    def within_cores(cls, n_threads: int) -> Threads:
+    def within_cores(cls, n_threads: int) -> ThreadPool:
         """So many threads, or as many as there are cores, if these are fewer."""
         return cls(min(_checked(n_threads), available_cores()))
 
@@ -118,15 +118,15 @@ class Threads:
 
     # --- kernels --------------------------------------------------------------------------------
 
-    def crew(self, n_rows: int) -> NDArray[np.int64]:
-        """The crew for a kernel over so many rows; as many are woken as these are worth."""
+    def pool(self, n_rows: int) -> NDArray[np.int64]:
+        """The pool for a kernel over so many rows; as many are woken as these are worth."""
         parts = min(self.n_threads, n_rows // SMALLEST_PART)
         if parts > 1 and self._words[N_ASLEEP] > self.n_threads - parts:
             self._wake(parts)
         return self._words
 
     def whole(self, n_threads: int, kernel: Callable[..., T], *arguments: Any) -> T:
-        """Result of a kernel whose threads meet: so many of the crew come for sure."""
+        """Result of a kernel whose threads meet: so many of the pool come for sure."""
         if n_threads == 1:
             return kernel(CALLER, self._words, 1, *arguments)
         try:
@@ -195,19 +195,19 @@ class _Worker:
     sleeps at once, and the core is free.
     """
 
-    def __init__(self, crew: NDArray[np.int64], thread: int) -> None:
-        self._crew, self._thread = crew, thread
+    def __init__(self, pool: NDArray[np.int64], thread: int) -> None:
+        self._pool, self._thread = pool, thread
         self._jobs: SimpleQueue[_Job | str | None] = SimpleQueue()
         threading.Thread(target=self._work, name="mvsboost", daemon=True).start()
 
     def put(self, *job: Any) -> None:
         """Give it a function of Python to run."""
         self._jobs.put(job)
-        recall(self._crew, self._thread)
+        recall(self._pool, self._thread)
 
     def wake(self) -> None:
-        """Let it come back to the crew if it sleeps."""
-        if stir(self._crew, self._thread):
+        """Let it come back to the pool if it sleeps."""
+        if mark_awake(self._pool, self._thread):
             self._jobs.put("wake")
 
     def dismiss(self) -> None:
@@ -221,7 +221,7 @@ class _Worker:
                 job = self._jobs.get(block=why == SLEEPS)
             except Empty:
                 job = "wake"
-            stir(self._crew, self._thread)
+            mark_awake(self._pool, self._thread)
             if job is None:
                 return
             if not isinstance(job, str):
@@ -231,7 +231,7 @@ class _Worker:
                 del function, outcomes, done  # they hold the arrays of a fit
             del job
             looks = patience.looks()
-            number, why = serve(self._crew, self._thread, number, looks, _CHECKED)
+            number, why = serve(self._pool, self._thread, number, looks, _CHECKED)
 
 
 class _Patience:

@@ -15,7 +15,7 @@ from mvsboost.backends.draws import (
     RankKey,
     Score,
     ScoreRule,
-    Smallest,
+    SmallestKeys,
 )
 from mvsboost.backends.messages import GradientRange
 from mvsboost.errors import ConvergenceStop, DataError, ParameterError
@@ -142,7 +142,7 @@ def random_rows(backend: SampledRows, context: SamplingContext, k: int) -> DrawS
     """Draw k rows uniformly without replacement, each with weight N / k."""
     key = stream_key(context.seed, context.iteration, Purpose.DRAW)
     cut = cut_smallest(backend, RankKey(key), k)
-    return backend.draw(Smallest(key, cut, context.n_rows / k))
+    return backend.draw(SmallestKeys(key, cut, context.n_rows / k))
 
 
 def rows_of(rate: float, n_rows: int) -> int:

@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mvsboost.backends.draws import Given
+from mvsboost.backends.draws import GivenProbabilities
 from mvsboost.backends.messages import read_only
 from mvsboost.errors import ParameterError
 from mvsboost.sampling.base import Sampler, draw_some
@@ -85,11 +85,11 @@ class WrappedSampler(Sampler):
 
     def _draw(self, backend: SampledRows, context: SamplingContext) -> Sample:
         p = self._probabilities(backend, context)
-        summary = draw_some(backend, context, lambda key: Given(key, p))
+        summary = draw_some(backend, context, lambda key: GivenProbabilities(key, p))
         if summary is None:
             only = np.zeros(len(p))
             only[np.argmax(p)] = 1.0
-            summary = backend.draw(Given(np.uint64(0), only))
+            summary = backend.draw(GivenProbabilities(np.uint64(0), only))
         return Sample(summary, rate=float(p.mean()))
 
     def _probabilities(self, backend: SampledRows, context: SamplingContext) -> NDArray[np.float64]:

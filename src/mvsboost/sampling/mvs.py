@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mvsboost.backends.draws import (
-    Certain,
     DrawSummary,
     Poisson,
+    PositiveScores,
     RankKey,
     Score,
     ScoreRule,
@@ -180,7 +180,7 @@ def _draw_by_score(
         return Sample(summary, rate, float(mu.mean()), rule.lam, passes=1)
     found = _global_threshold(backend, context, rate, largest)
     if found.mu == 0.0:
-        summary = backend.draw(Certain())
+        summary = backend.draw(PositiveScores())
     else:
         summary = _draw_over(backend, context, np.array([found.mu]), 0)
     return Sample(summary, rate, found.mu, rule.lam, found.passes)

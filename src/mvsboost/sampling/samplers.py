@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mvsboost.backends import draws
-from mvsboost.backends.draws import RankKey, Score, ScoreRule, Smallest, TopAndRest
+from mvsboost.backends.draws import RankKey, Score, ScoreRule, SmallestKeys, TopAndRest
 from mvsboost.errors import ParameterError
 from mvsboost.exact.numerics import exp
 from mvsboost.exact.random import Purpose, stream_key
@@ -107,7 +107,7 @@ class Bernoulli(Sampler):
         if rate >= 1.0:
             return self._draw_all(backend)
         cut = np.uint64(int(rate * 2.0**64) - 1)
-        summary = draw_some(backend, context, lambda key: Smallest(key, cut, 1.0 / rate))
+        summary = draw_some(backend, context, lambda key: SmallestKeys(key, cut, 1.0 / rate))
         return Sample(summary or random_rows(backend, context, 1), self.share)
 
 

@@ -134,12 +134,12 @@ def grow_tree(
         categorical=categorical,
         monotone=monotone,
         sample=sample_packing,
-        everything=exact_packing,
+        all_rows=exact_packing,
         max_leaves=params.max_leaves,
         max_depth=params.max_depth,
-        min_weight=params.min_samples_leaf,
-        min_hessian=params.min_child_weight,
-        min_count=params.min_sampled,
+        min_samples_leaf=params.min_samples_leaf,
+        min_child_weight=params.min_child_weight,
+        min_sampled=params.min_sampled,
         l2=params.l2,
         min_gain=params.min_gain,
         second_look=params.second_look,
@@ -159,8 +159,8 @@ def _with_structure(
     """Give the nodes the form of a tree, its values still 0."""
     feature, goes_left, n = nodes.feature, nodes.goes_left, len(nodes.feature)
     words, packing = nodes.sample, sample
-    if exact is not None and nodes.everything is not None:
-        words, packing = nodes.everything, exact
+    if exact is not None and nodes.all_rows is not None:
+        words, packing = nodes.all_rows, exact
     missing_left, numbers = np.empty(n, np.bool_), np.empty((2, n), NODE)
     _, hessian, weight = sums = np.empty((3, n))
     sets = np.empty((n, TABLE // 32), np.uint32) if table.has_categories else NO_SETS
@@ -208,7 +208,7 @@ class _Node:
     id: int
     depth: int
     sample: NDArray[np.int64]
-    everything: NDArray[np.int64] | None = None
+    all_rows: NDArray[np.int64] | None = None
     lower: float = -np.inf
     upper: float = np.inf
     search: SplitSearch | None = None
@@ -228,12 +228,14 @@ class _Grower:
 
     def words(self, node: _Node) -> NDArray[np.int64]:
         """The words that decide at a node."""
-        return node.sample if node.everything is None else node.everything
+        return node.sample if node.all_rows is None else node.all_rows
 
-    def limits(self, node: _Node, min_count: int) -> Limits:
+    def limits(self, node: _Node, min_sampled: int) -> Limits:
         r = self.request
         bounds = node.lower, node.upper
-        return Limits(r.l2, r.min_weight, r.min_hessian, min_count, *bounds, r.dispersion)
+        return Limits(
+            r.l2, r.min_samples_leaf, r.min_child_weight, min_sampled, *bounds, r.dispersion
+        )
 
     def grow(self) -> GrownNodes:
         root = self._root()
@@ -258,9 +260,9 @@ class _Grower:
         features = self.request.features
         histogram = self.backend.histograms(RowSet.SAMPLE, [0], features)[0]
         root = _Node(id=0, depth=0, sample=self._total(histogram))
-        if self.request.everything is not None:
+        if self.request.all_rows is not None:
             one = self.backend.histograms(RowSet.ALL, [0], features[:1])[0]
-            root.everything = self._total(one)
+            root.all_rows = self._total(one)
         self.nodes.append(root)
         self._find_split(root, histogram)
         return root
@@ -285,7 +287,7 @@ class _Grower:
                 NodeSplit(node.id, left.id, right.id, node.split.feature, node.split.goes_left)
             )
         self.backend.partition(RowSet.SAMPLE, splits)
-        if self.request.everything is not None:
+        if self.request.all_rows is not None:
             self.backend.partition(RowSet.ALL, splits)
         self.n_leaves += len(batch)
         return families
@@ -296,8 +298,8 @@ class _Grower:
         left = _Node(node.first_child, depth, node.sample_left, None, node.lower, node.upper)
         rest = node.sample - node.sample_left
         right = _Node(node.first_child + 1, depth, rest, None, node.lower, node.upper)
-        if node.everything is not None:
-            left.everything, right.everything = split.left, node.everything - split.left
+        if node.all_rows is not None:
+            left.all_rows, right.all_rows = split.left, node.all_rows - split.left
         sign = self.table.monotone[split.feature]
         if sign != 0:
             middle = (self._value(left) + self._value(right)) / 2
@@ -307,7 +309,7 @@ class _Grower:
         return left, right
 
     def _value(self, node: _Node) -> float:
-        packing = self.request.everything or self.request.sample
+        packing = self.request.all_rows or self.request.sample
         return self.limits(node, 1).value(packing.unpack(self.words(node)))
 
     # --- evaluating ---------------------------------------------------------------------------
@@ -335,17 +337,17 @@ class _Grower:
         depth = self.request.max_depth
         if depth is not None and node.depth >= depth:
             return False
-        packing = self.request.everything or self.request.sample
+        packing = self.request.all_rows or self.request.sample
         weight = packing.unpack(self.words(node)).weight
-        return weight >= 2 * self.request.min_weight and self._sampled(node) >= 2
+        return weight >= 2 * self.request.min_samples_leaf and self._sampled(node) >= 2
 
     def _find_split(self, node: _Node, histogram: NDArray[np.int64]) -> None:
         """The sample decides; or it proposes, and all rows decide when the node's turn comes."""
-        limits, packing = self.limits(node, self.request.min_count), self.request.sample
+        limits, packing = self.limits(node, self.request.min_sampled), self.request.sample
         features = self.request.features
         search = SplitSearch(self.table, features, histogram, node.sample, packing, limits)
         node.search = search
-        if self.request.everything is None:
+        if self.request.all_rows is None:
             node.split = search.best(self.request.min_gain)
             node.sample_left = None if node.split is None else node.split.left
         else:
@@ -353,7 +355,7 @@ class _Grower:
 
     def _second_look(self, nodes: list[_Node]) -> None:
         """All rows decide among the features that the sample proposed."""
-        packing, looks = self.request.everything, self.request.second_look
+        packing, looks = self.request.all_rows, self.request.second_look
         assert packing is not None
         proposals = [node.search for node in nodes if node.search is not None]
         chosen = np.stack([proposal.ranked(looks) for proposal in proposals])
@@ -361,10 +363,10 @@ class _Grower:
         for node, proposal, features, histogram in zip(
             nodes, proposals, chosen, histograms, strict=True
         ):
-            assert node.everything is not None
+            assert node.all_rows is not None
             # all rows need no floor on how many of them were sampled
-            limits = self.limits(node, min_count=1)
-            search = SplitSearch(self.table, features, histogram, node.everything, packing, limits)
+            limits = self.limits(node, min_sampled=1)
+            search = SplitSearch(self.table, features, histogram, node.all_rows, packing, limits)
             node.proposed, node.split = False, search.best(self.request.min_gain)
             node.sample_left = None if node.split is None else proposal.words_left(node.split)
 
@@ -380,10 +382,10 @@ class _Grower:
             lower=np.array([node.lower for node in self.nodes]),
             upper=np.array([node.upper for node in self.nodes]),
             sample=np.array([node.sample for node in self.nodes]),
-            everything=(
+            all_rows=(
                 None
-                if self.request.everything is None
-                else np.array([node.everything for node in self.nodes])
+                if self.request.all_rows is None
+                else np.array([node.all_rows for node in self.nodes])
             ),
         )
         for node in self.nodes:

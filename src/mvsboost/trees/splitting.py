@@ -61,9 +61,9 @@ class Limits:
     """
 
     l2: float
-    min_weight: float
-    min_hessian: float
-    min_count: int
+    min_samples_leaf: float
+    min_child_weight: float
+    min_sampled: int
     lower: float = -np.inf
     upper: float = np.inf
     dispersion: float = 0.0

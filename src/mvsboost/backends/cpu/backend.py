@@ -1,4 +1,4 @@
-"""The verbs of `Backend` as Numba kernels over all rows, on the threads of a crew."""
+"""The verbs of `Backend` as Numba kernels over all rows, on the threads of a pool."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mvsboost.backends.draws import (
     RankKey,
     Score,
     ScoreRule,
-    Smallest,
+    SmallestKeys,
     TopAndRest,
 )
 from mvsboost.backends.messages import (
@@ -42,11 +42,11 @@ from mvsboost.kernels import apply, gradients, histogram, losses, partition, sam
 from mvsboost.kernels.apply import TreeArrays
 from mvsboost.kernels.histogram import feature_offsets
 from mvsboost.kernels.sampling import RANK_BITS
-from mvsboost.kernels.sparse_rows import RowLists, Unusual, list_unusual, room_for_lists
+from mvsboost.kernels.sparse_rows import SparseRows, SparseTable, make_sparse, room_for_sparse_rows
 from mvsboost.kernels.tree import Source
 from mvsboost.runtime.arena import Arena
 from mvsboost.runtime.pool import CALLER
-from mvsboost.runtime.threads import Threads
+from mvsboost.runtime.threads import ThreadPool
 
 _FEW = 0.2  # share of the rows up to which a sample's own bins stay nearer than columns
 _TRANSPOSED = 8192  # rows whose bins stay in the cache while they are written by column
@@ -68,18 +68,18 @@ class CPUBackend:
     rows : BinnedRows
     objective : RowObjective
         Built-in objectives have kernels of their own; others are called on all rows at once.
-    n_threads : int or Threads
+    n_threads : int or ThreadPool
         Their number, taken as it is; or threads to share with other backends of the same fit.
     """
 
     def __init__(
-        self, rows: BinnedRows, objective: RowObjective, n_threads: int | Threads = 1
+        self, rows: BinnedRows, objective: RowObjective, n_threads: int | ThreadPool = 1
     ) -> None:
         self.rows = rows
         self.objective = objective
         self.n_rows = rows.n_rows
         self.n_outputs = objective.n_outputs
-        self._threads = n_threads if isinstance(n_threads, Threads) else Threads(n_threads)
+        self._threads = n_threads if isinstance(n_threads, ThreadPool) else ThreadPool(n_threads)
         self._arena = Arena()
         shape = (self.n_outputs, self.n_rows)
         self._scores = np.zeros(shape, SCORE)
@@ -90,7 +90,7 @@ class CPUBackend:
         self._weights = np.empty(0, WEIGHT)
         self._certain = -1
         self._compacted: NDArray[np.uint8] | None = None
-        self._lists: RowLists | None = None
+        self._lists: SparseRows | None = None
         self._range = GradientRange(0.0, 0.0, 0.0, -1)
         self._members: dict[RowSet, Members] = {}
         self._leaves: _Leaves | None = None
@@ -101,9 +101,9 @@ class CPUBackend:
             np.add, self._threads.run(function, self.n_rows if n_rows is None else n_rows)
         )
 
-    def _crew(self, n_rows: int | None = None) -> NDArray[np.int64]:
-        """The crew for a kernel over so many rows, or over all."""
-        return self._threads.crew(self.n_rows if n_rows is None else n_rows)
+    def _pool(self, n_rows: int | None = None) -> NDArray[np.int64]:
+        """The pool for a kernel over so many rows, or over all."""
+        return self._threads.pool(self.n_rows if n_rows is None else n_rows)
 
     def _weight(self, start: int, stop: int) -> NDArray[np.float64]:
         weight = self.rows.weight
@@ -137,11 +137,11 @@ class CPUBackend:
             # a user's own: it may look at other rows too, or hold an array beside the target
             g[:], h[:] = self.objective.gradients(y, score)
         else:
-            compiled(CALLER, self._crew(), y, score, g, h, self._room)
+            compiled(CALLER, self._pool(), y, score, g, h, self._room)
         if self.rows.weight is not None or order == 1:
             weight = self._weight(0, self.n_rows)
-            gradients.weigh(CALLER, self._crew(), g, h, weight, order == 1)
-        max_g, max_h, min_h, bad = gradients.range_of(self._crew(), g, h)
+            gradients.weigh(CALLER, self._pool(), g, h, weight, order == 1)
+        max_g, max_h, min_h, bad = gradients.range_of(self._pool(), g, h)
         bad_row = self.rows.offset + bad if bad >= 0 else -1
         self._range = GradientRange(max_g, max_h, min_h, bad_row)
         return self._range
@@ -157,7 +157,7 @@ class CPUBackend:
 
     def gradient_sums(self, scales: NDArray[np.float64]) -> NDArray[np.int64]:
         out = np.empty((self._threads.n_threads, self.n_outputs, 4), np.int64)
-        gradients.moment_sums(CALLER, self._crew(), self._g, self._h, scales, out)
+        gradients.moment_sums(CALLER, self._pool(), self._g, self._h, scales, out)
         sums: NDArray[np.int64] = out[0]
         return sums
 
@@ -168,7 +168,7 @@ class CPUBackend:
         if rule.score is Score.MVS:
             bits = out.view(np.int32)
             return float32_of_bits(
-                sampling.mvs_scores(CALLER, self._crew(), g, h, rule.lam, rule.scale, out, bits)
+                sampling.mvs_scores(CALLER, self._pool(), g, h, rule.lam, rule.scale, out, bits)
             )
 
         def one(start: int, stop: int) -> float:
@@ -182,7 +182,7 @@ class CPUBackend:
 
     def threshold_sums(self, mu: float, scale: float) -> tuple[int, int, int]:
         small, large, zero = sampling.threshold_sums(
-            CALLER, self._crew(), self._row_scores, mu, scale
+            CALLER, self._pool(), self._row_scores, mu, scale
         )
         return int(small), int(large), int(zero)
 
@@ -191,7 +191,7 @@ class CPUBackend:
         room = self._arena.take("ranks", (self._threads.n_threads, 1 << RANK_BITS), np.int64)
         sampling.count_ranks(
             CALLER,
-            self._crew(),
+            self._pool(),
             self._row_scores,
             self.rows.offset,
             key.key,
@@ -216,17 +216,17 @@ class CPUBackend:
 
     def _draw(self, rule: DrawRule) -> DrawSummary:
         n, take = self.n_rows, self._arena.take
-        scores, offset, crew = self._row_scores, self.rows.offset, self._crew()
+        scores, offset, pool = self._row_scores, self.rows.offset, self._pool()
         counts = np.empty(self._threads.n_threads, np.int64)
         rows, weights = take("slices of rows", (n,), ROW), take("slices of weights", (n,), WEIGHT)
         to = rows, weights, counts
         if isinstance(rule, Poisson) and rule.block == 0:
             mu, key = rule.mu[0], rule.key
-            drawn, largest = sampling.draw_poisson(CALLER, crew, scores, mu, key, offset, *to)
+            drawn, largest = sampling.draw_poisson(CALLER, pool, scores, mu, key, offset, *to)
             max_weight = float64_of_bits(largest)
-        elif isinstance(rule, (Smallest, TopAndRest)):
+        elif isinstance(rule, (SmallestKeys, TopAndRest)):
             ranked = _ranked(rule)
-            drawn, largest = sampling.draw_ranked(CALLER, crew, scores, offset, *ranked, *to)
+            drawn, largest = sampling.draw_ranked(CALLER, pool, scores, offset, *ranked, *to)
             max_weight = float64_of_bits(largest)
         else:
             drawn, max_weight = self._draw_by_weights(rule, rows, weights)
@@ -235,7 +235,7 @@ class CPUBackend:
         self._drawn, self._weights = take("drawn", (drawn,), ROW), take("weights", (drawn,), WEIGHT)
         scales = np.array([sum_scale(x, drawn) for x in (max_weight, max_weight * max_weight)])
         (certain, weight, squared), (largest_g, largest_h, _) = sampling.settle_draw(
-            CALLER, crew, self._g, self._h, *to, scales, self._drawn, self._weights
+            CALLER, pool, self._g, self._h, *to, scales, self._drawn, self._weights
         )
         return DrawSummary(
             n_rows=drawn,
@@ -273,15 +273,15 @@ class CPUBackend:
     # --- trees ----------------------------------------------------------------------------------
 
     def begin_tree(
-        self, output: int, key: np.uint64, sample: Packing, everything: Packing | None
+        self, output: int, key: np.uint64, sample: Packing, all_rows: Packing | None
     ) -> None:
         self._leaves = None
         # weights of 1 are whole numbers of units, unless other backends' are very large
         whole = self._everybody and sample.weight_scale >= 1.0
         drawn = None if whole else self._drawn
         self._members[RowSet.SAMPLE] = self._pack("sample", output, key, sample, drawn)
-        if everything is not None:
-            self._members[RowSet.ALL] = self._pack("all", output, key, everything, None)
+        if all_rows is not None:
+            self._members[RowSet.ALL] = self._pack("all", output, key, all_rows, None)
 
     @property
     def _everybody(self) -> bool:
@@ -305,32 +305,32 @@ class CPUBackend:
         return self._arena.take("sample bins", (len(self._drawn), bins.shape[1]), bins.dtype)
 
     @cached_property
-    def _unusual(self) -> Unusual | None:
-        """All rows as lists of what is unusual in them, if that is short."""
-        return list_unusual(self.rows.bins, self.rows.n_bins, self._threads)
+    def _sparse(self) -> SparseTable | None:
+        """All rows as lists of what is sparse in them, if that is short."""
+        return make_sparse(self.rows.bins, self.rows.n_bins, self._threads)
 
     @cached_property
     def _grower(self) -> TreeGrower:
-        return TreeGrower(self.rows.n_bins, self._unusual, self._threads, self._arena)
+        return TreeGrower(self.rows.n_bins, self._sparse, self._threads, self._arena)
 
     def _source(self) -> Source:
         """Bins of the drawn rows, for growing a tree: as lists where these are short.
 
         The first tree of a draw gathers them while it adds up its root.
         """
-        unusual, drawn, columns = self._unusual, self._drawn, self._columns
+        sparse, drawn, columns = self._sparse, self._drawn, self._columns
         ids = drawn[:0] if self._everybody else drawn
         all_rows = len(drawn) == self.n_rows
-        if unusual is not None:
+        if sparse is not None:
             if all_rows or self._lists is not None:
-                return Source(columns, ids, self.rows.bins, lists=self._lists or unusual.lists)
-            self._lists = room_for_lists(len(drawn), unusual.longest, self._arena)
+                return Source(columns, ids, self.rows.bins, lists=self._lists or sparse.lists)
+            self._lists = room_for_sparse_rows(len(drawn), sparse.longest, self._arena)
             return Source(
                 columns,
                 ids,
                 self.rows.bins,
                 lists=self._lists,
-                whole_lists=unusual.lists,
+                whole_sparse=sparse.lists,
                 drawn=drawn,
             )
         by_row = len(drawn) < _FEW * self.n_rows
@@ -357,13 +357,13 @@ class CPUBackend:
         scales = packing.scales()
         g, h, bits = self._g[output], self._h[output], packing.count_bits
 
-        crew, offset = self._crew(n_rows), self.rows.offset
+        pool, offset = self._pool(n_rows), self.rows.offset
         to: Any = scales, bits, words, order
         if rows is None:
-            total = sampling.pack_all(CALLER, crew, g, h, key, offset, *to)
+            total = sampling.pack_all(CALLER, pool, g, h, key, offset, *to)
         else:
             weights = self._weights
-            total = sampling.pack_rows(CALLER, crew, g, h, rows, weights, key, offset, *to)
+            total = sampling.pack_rows(CALLER, pool, g, h, rows, weights, key, offset, *to)
         return Members(words, bits, np.array(total, PACKED), order, scratch)
 
     def histograms(
@@ -405,11 +405,11 @@ class CPUBackend:
         if self._threads.n_threads > 1 and not jit_enabled():
             return None
         sample = self._members[RowSet.SAMPLE]
-        everything = self._members[RowSet.ALL] if request.everything is not None else None
-        size = self._grower.size_of(request, sample, everything)
+        all_rows = self._members[RowSet.ALL] if request.all_rows is not None else None
+        size = self._grower.size_of(request, sample, all_rows)
         if not self._grower.has_room(size):
             return None
-        nodes, leaf = self._grower.grow(request, size, sample, everything, self._source())
+        nodes, leaf = self._grower.grow(request, size, sample, all_rows, self._source())
         if leaf is not None:
             self._leaves = _Leaves(
                 nodes.feature, leaf, np.arange(len(nodes.feature), dtype=np.int64)
@@ -462,7 +462,7 @@ class CPUBackend:
         if self._leaves is None or self._leaves.feature is not tree.feature:
             finder, columns = apply.LeafFinder(tree), self._columns
             number = self._arena.take("leaf", (self.n_rows,), finder.dtype)
-            finder.find(self._crew(), columns, number)
+            finder.find(self._pool(), columns, number)
             self._leaves = _Leaves(tree.feature, number, finder.node)
         return self._leaves
 
@@ -476,7 +476,7 @@ class CPUBackend:
             return weighted_leaf_sums(leaf, g[drawn], h[drawn], weight, scales, tree.n_nodes)
         sums, shape = np.zeros((tree.n_nodes, 3), np.int64), (2, len(leaves.node), 4)
         room = self._arena.take("leaf sums", (self._threads.n_threads, *shape), np.int64)
-        apply.sum_leaves(CALLER, self._crew(), leaves.number, g, h, scales, leaves.node, room, sums)
+        apply.sum_leaves(CALLER, self._pool(), leaves.number, g, h, scales, leaves.node, room, sums)
         return sums
 
     def residual_counts(
@@ -501,7 +501,7 @@ class CPUBackend:
         self._measured = None
         leaves, score = self._leaves_of(tree), self._scores[output]
         value = tree.value[leaves.node]
-        apply.add_values(CALLER, self._crew(), leaves.number, value, score)
+        apply.add_values(CALLER, self._pool(), leaves.number, value, score)
 
     def _losses(self, metric: RowMetric) -> NDArray[np.float64]:
         """The weighted loss of each row; a sum is asked for after a range, so they are kept."""
@@ -515,7 +515,7 @@ class CPUBackend:
             rows[a:b] = metric.rowwise(target[a:b], scores[:, a:b])
 
         if compiled is not None:
-            compiled(CALLER, self._crew(), target, scores, rows)
+            compiled(CALLER, self._pool(), target, scores, rows)
         elif metric.at_once:
             ask(0, self.n_rows)
         else:
@@ -527,18 +527,18 @@ class CPUBackend:
 
     def metric_range(self, metric: RowMetric) -> float:
         bits = self._losses(metric).view(np.int64)
-        return float64_of_bits(losses.largest_bits(CALLER, self._crew(), bits))
+        return float64_of_bits(losses.largest_bits(CALLER, self._pool(), bits))
 
     def metric_sums(self, metric: RowMetric, scale: float) -> int:
         rows = self._losses(metric)
-        return int(losses.fixed_point_sum(CALLER, self._crew(), rows, scale))
+        return int(losses.fixed_point_sum(CALLER, self._pool(), rows, scale))
 
     def scores(self) -> NDArray[np.float64]:
         return self._scores
 
 
-def _ranked(rule: Smallest | TopAndRest) -> tuple[bool, Any, Any, Any, Any, float]:
+def _ranked(rule: SmallestKeys | TopAndRest) -> tuple[bool, Any, Any, Any, Any, float]:
     """Arguments of `draw_ranked`: whether there is a top, its key and cut, then the rest's."""
-    if isinstance(rule, Smallest):
+    if isinstance(rule, SmallestKeys):
         return False, rule.key, np.uint64(0), rule.key, rule.cut, rule.weight
     return True, rule.top_key, rule.top_cut, rule.rest_key, rule.rest_cut, rule.rest_weight

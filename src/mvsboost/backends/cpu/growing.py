@@ -15,11 +15,11 @@ from mvsboost.kernels import tree as grow
 from mvsboost.kernels.apply import number_dtype
 from mvsboost.kernels.histogram import feature_offsets
 from mvsboost.kernels.small_nodes import MOST_ROWS
-from mvsboost.kernels.sparse_rows import SPREAD, Unusual, spread_out
-from mvsboost.kernels.split import MIN_COUNT, N_LIMITS
+from mvsboost.kernels.sparse_rows import SPREAD, SparseTable, spread_out
+from mvsboost.kernels.split import MIN_SAMPLED, N_LIMITS
 from mvsboost.runtime.arena import Arena
 from mvsboost.runtime.atomics import CACHE_LINE
-from mvsboost.runtime.threads import Threads
+from mvsboost.runtime.threads import ThreadPool
 
 WORTH_LANES = 2048
 """Rows of the sample, for each thread, from which on it has several lanes."""
@@ -64,17 +64,21 @@ class TreeGrower:
     ----------
     n_bins : int64 array
         Regular bins of each feature.
-    unusual : Unusual or None
+    sparse : SparseTable or None
         What the lists of a `grow.Source` mean, where it has lists.
-    threads : Threads
+    threads : ThreadPool
     arena : Arena
     """
 
     def __init__(
-        self, n_bins: NDArray[np.int64], unusual: Unusual | None, threads: Threads, arena: Arena
+        self,
+        n_bins: NDArray[np.int64],
+        sparse: SparseTable | None,
+        threads: ThreadPool,
+        arena: Arena,
     ) -> None:
         self._n_bins = n_bins
-        self._unusual = unusual
+        self._sparse = sparse
         self._threads = threads
         self._arena = arena
         self._room: _Room | None = None
@@ -84,7 +88,7 @@ class TreeGrower:
         """The sample looks at all features of the request, often those of the tree before."""
         kept = self._features
         if kept is None or kept.index is not request.features:
-            kept = _features(request, self._n_bins, self._unusual)
+            kept = _features(request, self._n_bins, self._sparse)
         elif kept.categorical is not request.categorical or kept.monotone is not request.monotone:
             kept = kept._replace(categorical=request.categorical, monotone=request.monotone)
         self._features = kept
@@ -101,10 +105,10 @@ class TreeGrower:
         histograms = 2 * (size.slots * every + (leaves + 1) * few)
         return nodes + 8 * (ranges + histograms) <= MOST_ROOM
 
-    def size_of(self, request: TreeRequest, sample: Members, everything: Members | None) -> Size:
+    def size_of(self, request: TreeRequest, sample: Members, all_rows: Members | None) -> Size:
         """How large a tree can become, and what it is grown by."""
-        deciding, n_features = everything or sample, len(request.features)
-        n_sampled, n_looks = len(sample.words), 1 if everything is None else 2
+        deciding, n_features = all_rows or sample, len(request.features)
+        n_sampled, n_looks = len(sample.words), 1 if all_rows is None else 2
         # a tree comes back to its rows, so fewer of them are worth a thread than in a single pass
         work = max(n_sampled * n_features // 2, 2 * len(deciding.words))
         n_threads = self._threads.worth(work)
@@ -113,7 +117,9 @@ class TreeGrower:
         return Size(
             n_features,
             leaves,
-            slots=min(leaves, _most_histograms(n_sampled, _few_rows(self._look_at(request)))),
+            slots=min(
+                leaves, _most_histograms(n_sampled, _small_node_rows(self._look_at(request)))
+            ),
             n_looks=n_looks,
             look=min(request.second_look, n_features) * (n_looks - 1),
             n_threads=n_threads,
@@ -125,7 +131,7 @@ class TreeGrower:
         request: TreeRequest,
         size: Size,
         sample: Members,
-        everything: Members | None,
+        all_rows: Members | None,
         source: grow.Source,
     ) -> tuple[GrownNodes, NDArray[Any] | None]:
         """Grow a tree with up to as many threads as its rows are worth.
@@ -143,11 +149,11 @@ class TreeGrower:
             request.max_leaves is not None,
             last,
             request.min_gain,
-            _few_rows(features),
+            _small_node_rows(features),
         )
         decider = of_sample = sample.rows(request.sample, ranges[0])
-        if everything is not None and request.everything is not None:
-            decider = everything.rows(request.everything, ranges[1])
+        if all_rows is not None and request.all_rows is not None:
+            decider = all_rows.rows(request.all_rows, ranges[1])
         both = (
             grow.Look(of_sample, features, room.found[0]),
             grow.Look(decider, room.chosen, room.found[1]),
@@ -157,17 +163,17 @@ class TreeGrower:
             n_threads, grow.grow, counter, taken, source, both, shape, limits, room.nodes
         )
         leaf = None
-        if everything is not None:
-            n_rows = len(everything.words)
+        if all_rows is not None:
+            n_rows = len(all_rows.words)
             leaf = self._arena.take("leaf", (n_rows,), number_dtype(2 * leaves - 1))
             whole(n_threads, grow.mark_leaves, decider, room.nodes.integers[0], n, leaf)
-        return _as_result(room.nodes, n, everything is not None), leaf
+        return _as_result(room.nodes, n, all_rows is not None), leaf
 
     def _entries(self, look: int) -> tuple[int, int, int]:
         """Entries of a histogram of all features, of the `look` largest, and of a thread's part."""
         sizes = np.sort(self._n_bins + 1)[::-1]
         every = int(sizes.sum())
-        spread = self._unusual.places[-1] if self._unusual else every + SPREAD * len(sizes)
+        spread = self._sparse.places[-1] if self._sparse else every + SPREAD * len(sizes)
         return every, int(sizes[:look].sum()), int(spread)
 
     def _prepare(self, size: Size) -> _Room:
@@ -244,16 +250,16 @@ def _found(
 
 
 def _features(
-    request: TreeRequest, n_bins: NDArray[np.int64], unusual: Unusual | None
+    request: TreeRequest, n_bins: NDArray[np.int64], sparse: SparseTable | None
 ) -> grow.Features:
     """The features of a request in the order in which they lie in a histogram of the sample."""
     index = request.features
     n, offsets = len(index), feature_offsets(n_bins, index)
-    if unusual is None:
+    if sparse is None:
         places, usual = spread_out(offsets), np.full(n, -1, np.int64)
     else:
-        places, usual = np.empty(n + 1, np.int64), unusual.usual[index]
-        places[:n], places[n] = unusual.places[index], unusual.places[-1]
+        places, usual = np.empty(n + 1, np.int64), sparse.usual[index]
+        places[:n], places[n] = sparse.places[index], sparse.places[-1]
     return grow.Features(
         position=np.arange(n, dtype=np.int64),
         index=index,
@@ -278,7 +284,7 @@ def _no_features(n_threads: int, n: int) -> grow.Features:
     )
 
 
-def _few_rows(features: grow.Features) -> int:
+def _small_node_rows(features: grow.Features) -> int:
     """Rows of nodes that are searched faster one by one than by their histograms.
 
     There are no more of them than a feature has bins, on the mean.
@@ -289,17 +295,25 @@ def _few_rows(features: grow.Features) -> int:
 def _limits(request: TreeRequest) -> NDArray[np.float64]:
     """Limits of each look; all rows need no floor on how many of them were sampled."""
     r, limits = request, np.empty((2, N_LIMITS))
-    limits[0] = r.l2, r.min_weight, r.min_hessian, r.min_count, -np.inf, np.inf, r.dispersion
+    limits[0] = (
+        r.l2,
+        r.min_samples_leaf,
+        r.min_child_weight,
+        r.min_sampled,
+        -np.inf,
+        np.inf,
+        r.dispersion,
+    )
     limits[1] = limits[0]
-    limits[1, MIN_COUNT] = 1
+    limits[1, MIN_SAMPLED] = 1
     return limits
 
 
 def _as_result(nodes: grow.Nodes, n: int, exact: bool) -> GrownNodes:
     """Copies, since the next tree is grown in the same room; but for the tables of sides."""
     links, reals = np.empty((4, n), NODE), np.empty((grow.N_REALS, n))
-    sample, everything = np.empty((n, 2), PACKED), np.empty((n if exact else 0, 2), PACKED)
-    grow.copy_nodes(nodes, links, reals, sample, everything)
+    sample, all_rows = np.empty((n, 2), PACKED), np.empty((n if exact else 0, 2), PACKED)
+    grow.copy_nodes(nodes, links, reals, sample, all_rows)
     feature, threshold, left, right = links
     gain, lower, upper = reals
     return GrownNodes(
@@ -312,7 +326,7 @@ def _as_result(nodes: grow.Nodes, n: int, exact: bool) -> GrownNodes:
         lower=lower,
         upper=upper,
         sample=sample,
-        everything=everything if exact else None,
+        all_rows=all_rows if exact else None,
     )
 
 
@@ -327,11 +341,11 @@ def _most_leaves(request: TreeRequest, deciding: Members) -> int:
     if asked <= _FEW_LEAVES:
         return max(1, min(asked, len(deciding.words)))
     by_rows = float(len(deciding.words))
-    if request.everything is None:
-        by_rows /= max(1, request.min_count)
-    if request.min_weight > 0.0:
-        packing = request.everything or request.sample
-        by_rows = min(by_rows, packing.unpack(deciding.total).weight / request.min_weight)
+    if request.all_rows is None:
+        by_rows /= max(1, request.min_sampled)
+    if request.min_samples_leaf > 0.0:
+        packing = request.all_rows or request.sample
+        by_rows = min(by_rows, packing.unpack(deciding.total).weight / request.min_samples_leaf)
     return min(asked, _power_of_two_from(int(by_rows)))
 
 

@@ -30,8 +30,8 @@ from mvsboost.kernels.nodes import describe_nodes, finish_nodes
 from mvsboost.kernels.tree import Source
 from mvsboost.runtime.arena import Arena
 from mvsboost.runtime.jit import kernels_are_kept
-from mvsboost.runtime.pool import CALLER, make_crew, serve, stir
-from mvsboost.runtime.threads import Threads
+from mvsboost.runtime.pool import CALLER, make_pool, mark_awake, serve
+from mvsboost.runtime.threads import ThreadPool
 
 _FOLDER = Path(__file__).parents[3]  # of the package
 _PACKING = Packing(1.0, 1.0, 1.0, 1)
@@ -105,12 +105,12 @@ def compile_growing() -> None:
         categorical=np.zeros(1, np.bool_),
         monotone=np.zeros(1, np.int8),
         sample=_PACKING,
-        everything=None,
+        all_rows=None,
         max_leaves=1,
         max_depth=None,
-        min_weight=0.0,
-        min_hessian=0.0,
-        min_count=0,
+        min_samples_leaf=0.0,
+        min_child_weight=0.0,
+        min_sampled=0,
         l2=0.0,
         min_gain=0.0,
         second_look=0,
@@ -122,8 +122,8 @@ def compile_growing() -> None:
     grower.grow(request, size, members, None, Source(np.zeros((1, 1), BIN)))
 
 
-class _Compiles(Threads):
-    """Threads that compile the kernels they are given, for the arguments they are given."""
+class _Compiles(ThreadPool):
+    """A pool that compiles the kernels they are given, for the arguments they are given."""
 
     def whole(self, n_threads: int, kernel: Any, *arguments: Any) -> Any:
         kernel.compile(tuple(map(typeof, (CALLER, self._words, n_threads, *arguments))))
@@ -135,8 +135,8 @@ def compile_the_rest() -> None:
 
     The verbs of an iteration, in the order of the loop; the tree is a stump.
     """
-    serve(make_crew(2), 1, 0, 1, 1)
-    stir(make_crew(2), 1)
+    serve(make_pool(2), 1, 0, 1, 1)
+    mark_awake(make_pool(2), 1)
     key, scales, n_bins = np.uint64(1), np.ones(4), np.array([1], np.int64)
     rows = BinnedRows(np.zeros((2, 1), BIN), n_bins, np.array([0.0, 1.0]))
     backend = CPUBackend(rows, _Logistic())
