@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import mvsboost
-from mvsboost.backends.cpu import ahead, compilation
+from mvsboost.backends.cpu import compilation, precompile
 from mvsboost.runtime.jit import KERNELS
 from mvsboost.runtime.pool import serve
 
@@ -37,7 +37,7 @@ def compiled() -> dict[str, set[Any]]:
 
 
 @pytest.mark.skipif(not compilation.jit_enabled(), reason="nothing is compiled")
-@pytest.mark.parametrize("compile_part", [ahead.compile_growing, ahead.compile_the_rest])
+@pytest.mark.parametrize("compile_part", [precompile.compile_growing, precompile.compile_the_rest])
 def test_kernels_are_compiled_for_what_a_fit_calls_them_with(compile_part: Any) -> None:
     exec(FIT, {})
     deadline = time.monotonic() + 20.0
@@ -70,28 +70,28 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def start() -> None:
         called.append("helper")
 
-    monkeypatch.setattr(ahead, "needs_compilation", lambda: True)
-    monkeypatch.setattr(ahead, "announce_compilation", lambda: called.append("announced"))
-    monkeypatch.setattr(ahead, "compile_growing", lambda: called.append("growing"))
-    monkeypatch.setattr(ahead, "_start_helper", start)
+    monkeypatch.setattr(precompile, "needs_compilation", lambda: True)
+    monkeypatch.setattr(precompile, "announce_compilation", lambda: called.append("announced"))
+    monkeypatch.setattr(precompile, "compile_growing", lambda: called.append("growing"))
+    monkeypatch.setattr(precompile, "_start_helper", start)
     return called
 
 
-def test_with_one_thread_there_is_no_helper(parts: list[str]) -> None:
-    ahead.prepare_kernels(1)
+def test_with_one_core_there_is_no_helper(parts: list[str]) -> None:
+    precompile.prepare_kernels(1)
     assert parts == ["announced"]
 
 
 def test_without_a_helper_the_fit_compiles(parts: list[str]) -> None:
-    ahead.prepare_kernels(2)
+    precompile.prepare_kernels(2)
     assert parts == ["announced", "helper"]
 
 
 def test_where_all_is_compiled_nothing_happens(
     parts: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ahead, "needs_compilation", lambda: False)
-    ahead.prepare_kernels(2)
+    monkeypatch.setattr(precompile, "needs_compilation", lambda: False)
+    precompile.prepare_kernels(2)
     assert parts == ["announced"]
 
 
@@ -99,7 +99,7 @@ def test_without_a_cache_there_is_no_helper(
     parts: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mvsboost.runtime.jit._NOT_KEPT", ["mark_awake"])
-    ahead.prepare_kernels(2)
+    precompile.prepare_kernels(2)
     assert parts == ["announced"]
 
 
@@ -112,10 +112,10 @@ def test_a_helper_that_hangs_or_fails_is_not_waited_for(
 ) -> None:
     caplog.set_level("DEBUG", logger="mvsboost")
     helper = subprocess.Popen([sys.executable, "-c", program])
-    monkeypatch.setattr(ahead, "_start_helper", lambda: helper)
-    ahead.prepare_kernels(2)
+    monkeypatch.setattr(precompile, "_start_helper", lambda: helper)
+    precompile.prepare_kernels(2)
     assert parts == ["announced", "growing"]
-    assert helper.returncode != ahead._DONE
+    assert helper.returncode != precompile._DONE
     assert f"ended with status {helper.returncode}" in caplog.text
 
 
@@ -131,20 +131,20 @@ def compile_the_rest():
 def test_a_helper_imports_what_this_process_would_and_nothing_from_the_working_directory(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    module = tmp_path / "first" / "mvsboost" / "backends" / "cpu" / "ahead.py"
+    module = tmp_path / "first" / "mvsboost" / "backends" / "cpu" / "precompile.py"
     module.parent.mkdir(parents=True)
     module.write_text(OTHER_PACKAGE)
     (tmp_path / "first" / "mvsboost" / "__init__.py").touch()
     (tmp_path / "queue.py").write_text("raise SystemExit(0)")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", ["", str(tmp_path / "first"), *sys.path])
-    helper = ahead._start_helper()
+    helper = precompile._start_helper()
     assert helper is not None
-    assert helper.wait() == ahead._DONE
+    assert helper.wait() == precompile._DONE
     assert module.with_name("queue.txt").read_text() == queue.__file__
 
 
-@pytest.mark.parametrize(("status", "lines"), [(ahead._DONE, 0), (0, 1)])
+@pytest.mark.parametrize(("status", "lines"), [(precompile._DONE, 0), (0, 1)])
 def test_a_helper_is_done_when_it_says_so(
     parts: list[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -155,8 +155,8 @@ def test_a_helper_is_done_when_it_says_so(
     caplog.set_level("DEBUG", logger="mvsboost")
     helper = subprocess.Popen([sys.executable, "-c", f"raise SystemExit({status})"])
     helper.wait()
-    monkeypatch.setattr(ahead, "_start_helper", lambda: helper)
-    ahead.prepare_kernels(2)
+    monkeypatch.setattr(precompile, "_start_helper", lambda: helper)
+    precompile.prepare_kernels(2)
     assert parts == ["announced", "growing"]
     assert len(caplog.records) == lines
 
@@ -166,10 +166,10 @@ def test_an_interrupt_ends_the_helper(parts: list[str], monkeypatch: pytest.Monk
         raise KeyboardInterrupt
 
     helper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-    monkeypatch.setattr(ahead, "_start_helper", lambda: helper)
-    monkeypatch.setattr(ahead, "compile_growing", interrupt)
+    monkeypatch.setattr(precompile, "_start_helper", lambda: helper)
+    monkeypatch.setattr(precompile, "compile_growing", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        ahead.prepare_kernels(2)
+        precompile.prepare_kernels(2)
     assert helper.returncode is not None
 
 
@@ -178,9 +178,9 @@ def test_there_is_no_helper_without_a_python_to_run(
     monkeypatch: pytest.MonkeyPatch, executable: Any
 ) -> None:
     monkeypatch.setattr(sys, "executable", executable)
-    assert ahead._start_helper() is None
+    assert precompile._start_helper() is None
 
 
 def test_a_frozen_program_starts_no_copy_of_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "frozen", True, raising=False)
-    assert ahead._start_helper() is None
+    assert precompile._start_helper() is None

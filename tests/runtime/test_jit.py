@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import operator
 import os
 import pickle
 from functools import cache
@@ -12,102 +11,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import numba
-import numpy as np
 import pytest
-from numba import types
 from numba.core.caching import CacheImpl, IndexDataCacheFile
 
 from mvsboost.backends.cpu.compilation import jit_enabled
-from mvsboost.runtime import jit
-from mvsboost.runtime.jit import _KernelCompiler, _remember
-
-
-@pytest.fixture(autouse=True)
-def known(monkeypatch):
-    """What is remembered: nothing at first."""
-    known = {}
-    monkeypatch.setattr("mvsboost.runtime.jit._RESOLVED", known)
-    return known
-
-
-@pytest.fixture
-def asked():
-    """Calls of `resolve`, which gives a new answer each time."""
-    return []
-
-
-@pytest.fixture
-def resolve(asked):
-    def resolve(function, args, kws):
-        asked.append((function, args, kws))
-        return object()
-
-    return resolve
-
-
-def own_function(x):
-    """A function that may register something when it is typed."""
-    return x
-
-
-def test_an_operator_is_resolved_once_for_each_of_its_types(resolve, asked):
-    word = types.UniTuple(types.int64, 2)
-    for _ in range(3):
-        first = _remember(resolve, operator.getitem, (word, types.int64), {})
-        other = _remember(resolve, operator.getitem, [word, types.int32], {})
-    assert first is not other
-    assert _remember(resolve, operator.getitem, [word, types.int64], {}) is first
-    assert len(asked) == 2
-
-
-@pytest.mark.parametrize(
-    ("function", "kws"), [(own_function, {}), (operator.getitem, {"a": types.int64})]
-)
-def test_anything_else_is_resolved_each_time(function, kws, resolve, asked):
-    word = types.UniTuple(types.int64, 2)
-    answers = [_remember(resolve, function, (word, types.int64), kws) for _ in range(3)]
-    assert len({id(answer) for answer in answers}) == len(asked) == 3
-
-
-def test_an_operator_that_does_not_fit_is_asked_again():
-    def fails(function, args, kws):
-        raise TypeError("no such thing")
-
-    word = types.UniTuple(types.int64, 2)
-    for _ in range(2):
-        with pytest.raises(TypeError, match="no such thing"):
-            _remember(fails, operator.getitem, (word, types.int64), {})
-
-
-def test_an_operator_without_an_answer_is_asked_again(asked):
-    def finds_nothing(function, args, kws):
-        asked.append(function)
-
-    for _ in range(2):
-        assert _remember(finds_nothing, operator.add, (types.int64, types.int64), {}) is None
-    assert len(asked) == 2
-
-
-@pytest.mark.skipif(not jit_enabled(), reason="nothing is compiled")
-def test_kernels_are_compiled_by_what_is_remembered(known):
-    """And nobody else's functions are."""
-
-    def total(values):
-        found = values[0]
-        for i in range(1, values.shape[0]):
-            found += values[i]
-        return found
-
-    values = np.arange(5.0)
-    assert numba.njit(total)(values) == 10.0
-    assert known == {}
-    first, second = (numba.njit(pipeline_class=_KernelCompiler)(total) for _ in range(2))
-    assert first(values) == 10.0
-    assert known
-    before = dict(known)
-    assert second(values) == 10.0
-    assert known == before
-
+from mvsboost.runtime import jit, private
 
 KERNEL = """
 from mvsboost.runtime.jit import kernel
@@ -144,7 +52,12 @@ class Package:
 
     def load(self) -> Any:
         """The kernel `add` of the module `kernels`, as a new process sees it."""
-        for remembered in (jit._digest, jit._package_stamp, jit._stamp, jit._remove_others):
+        for remembered in (
+            private._digest,
+            private._package_stamp,
+            private._stamp,
+            private._remove_others,
+        ):
             remembered.cache_clear()
         path, names = self.folder / "kernels.py", {"__name__": "kernels"}
         exec(compile(path.read_text(), str(path), "exec"), names)
@@ -160,12 +73,12 @@ def package(tmp_path, monkeypatch):
     if not jit_enabled():
         pytest.skip("nothing is compiled")
     monkeypatch.setattr(numba.config, "CACHE_DIR", "")
-    monkeypatch.setattr(jit, "_FOLDERS", [tmp_path])
+    monkeypatch.setattr(private, "_FOLDERS", [tmp_path])
     monkeypatch.setattr(jit, "KERNELS", [])
     monkeypatch.setattr(jit, "_NOT_KEPT", [])
     # what is remembered of the package itself stays
     for name in ("_digest", "_package_stamp", "_stamp", "_remove_others"):
-        monkeypatch.setattr(jit, name, cache(getattr(jit, name).__wrapped__))
+        monkeypatch.setattr(private, name, cache(getattr(private, name).__wrapped__))
     return Package(tmp_path)
 
 
@@ -271,23 +184,23 @@ def test_an_index_that_names_what_is_gone_is_empty(tmp_path):
         raise AttributeError("Can't get attribute 'Members' on <module 'grow'>")
 
     path, version = tmp_path / "a.nbi", "0.60"
-    path.write_bytes(pickle.dumps(version, protocol=-1) + jit._seal(b"index"))
+    path.write_bytes(pickle.dumps(version, protocol=-1) + private._seal(b"index"))
     file = SimpleNamespace(_index_path=path, _version=version)
-    assert jit._load_index_or_forget(file, load) == {}
-    assert jit._load_index_or_forget(file, lambda: {"key": "name"}) == {"key": "name"}
+    assert private._load_index_or_forget(file, load) == {}
+    assert private._load_index_or_forget(file, lambda: {"key": "name"}) == {"key": "name"}
 
 
 def test_each_byte_of_a_sealed_file_counts(tmp_path):
     path, head, content = tmp_path / "sealed", b"head", b"some content"
-    whole = head + jit._seal(content)
+    whole = head + private._seal(content)
     path.write_bytes(whole)
-    assert jit._is_sealed(path, head)
+    assert private._is_sealed(path, head)
     for damaged in [
         *(flipped(whole, at) for at in range(len(whole))),
         *(whole[:length] for length in range(len(whole))),
     ]:
         path.write_bytes(damaged)
-        assert not jit._is_sealed(path, head)
+        assert not private._is_sealed(path, head)
 
 
 def test_other_versions_are_removed_from_the_cache(package):

@@ -10,7 +10,7 @@ from mvsboost.backends.messages import BinnedRows, RowObjective
 from mvsboost.backends.protocol import Backend
 from mvsboost.backends.reference import ReferenceBackend
 from mvsboost.errors import ParameterError
-from mvsboost.runtime.threads import ThreadPool
+from mvsboost.runtime.threads import ThreadPool, available_cores
 
 DEVICES = ("cpu", "reference")
 
@@ -32,7 +32,7 @@ def backend_factory(device: str, n_threads: int) -> BackendFactory:
     if device == "cpu":
         # of one fit: threads of another backend would stay awake on cores that this one needs
         threads = ThreadPool.within_cores(n_threads)
-        prepare_kernels(threads.n_threads)
+        prepare_kernels(available_cores())
         return lambda rows, objective: CPUBackend(rows, objective, threads)
     if device == "reference":
         return ReferenceBackend

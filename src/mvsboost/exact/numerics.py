@@ -17,6 +17,7 @@ from struct import Struct
 from typing import Any
 
 import numpy as np
+from numba.extending import overload
 
 from mvsboost.runtime.jit import inlined
 
@@ -60,12 +61,40 @@ def float64_of_bits(bits: int) -> float:
     return float(_FLOAT64.unpack(_INT64.pack(bits))[0])
 
 
+def _bits_of(x: Any) -> Any:
+    return x.view(np.int64)
+
+
+def _float64_of(bits: Any) -> Any:
+    return bits.view(np.float64)
+
+
+# in kernels, where Numba wants to see that it is a scalar
+
+
+@overload(_bits_of)
+def _in_kernels(x: Any) -> Any:
+    def bits_of(x: Any) -> Any:
+        return np.float64(x).view(np.int64)
+
+    return bits_of
+
+
+@overload(_float64_of)
+def _back_in_kernels(bits: Any) -> Any:
+    def float64_of(bits: Any) -> Any:
+        return np.int64(bits).view(np.float64)
+
+    return float64_of
+
+
 def exp(x: Any) -> Any:
     """e**x for float64 arrays or scalars, clamped to [-708, 708]; error below 2 ulp.
 
     Examples
     --------
     >>> import numpy as np
+    from numba.extending import overload
     >>> bool(abs(exp(np.float64(1.0)) - np.e) < 1e-15)
     True
     """
@@ -88,7 +117,7 @@ def exp(x: Any) -> Any:
     p = p * r + 0.5
     p = p * r + 1.0
     p = p * r + 1.0
-    scale = ((shifted.view(np.int64) + _BIAS) << _SHIFT).view(np.float64)
+    scale = _float64_of((_bits_of(shifted) + _BIAS) << _SHIFT)
     return p * scale
 
 
@@ -100,11 +129,12 @@ def log(x: Any) -> Any:
     Examples
     --------
     >>> import numpy as np
+    from numba.extending import overload
     >>> float(log(np.float64(1.0)))
     0.0
     """
-    bits = np.maximum(x, _SMALLEST).view(np.int64)
-    mantissa = ((bits & _MANTISSA) | _ONE_BITS).view(np.float64)
+    bits = _bits_of(np.maximum(x, _SMALLEST))
+    mantissa = _float64_of((bits & _MANTISSA) | _ONE_BITS)
     above = mantissa > _SQRT2
     exponent = (bits >> _SHIFT) - _BIAS + above
     mantissa = mantissa * (1.0 - 0.5 * above)
@@ -135,6 +165,7 @@ def coarse_exp(x: Any) -> Any:
     Examples
     --------
     >>> import numpy as np
+    from numba.extending import overload
     >>> bool(abs(coarse_exp(np.float64(1.0)) / np.e - 1) < 1e-8)
     True
     """
@@ -145,7 +176,7 @@ def coarse_exp(x: Any) -> Any:
     # the series in pairs, which do not wait for each other
     low = (1.0 + r) + r2 * (0.5 + r * (1.0 / 6.0))
     high = (1.0 / 24.0 + r * (1.0 / 120.0)) + r2 * (1.0 / 720.0 + r * (1.0 / 5040.0))
-    scale = ((shifted.view(np.int64) + _BIAS) << _SHIFT).view(np.float64)
+    scale = _float64_of((_bits_of(shifted) + _BIAS) << _SHIFT)
     return (low + (r2 * r2) * high) * scale
 
 

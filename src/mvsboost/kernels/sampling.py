@@ -318,8 +318,8 @@ def settle_draw(
                 gradients[j], hessians[j] = np.float64(row_g[i]), np.float64(row_h[i])
             for j in range(n):
                 x, y = np.float64(w[j] * gradients[j]), np.float64(w[j] * hessians[j])
-                largest_g = max(largest_g, x.view(np.int64) & MAGNITUDE)
-                largest_h = max(largest_h, y.view(np.int64) & MAGNITUDE)
+                largest_g = max(largest_g, np.float64(x).view(np.int64) & MAGNITUDE)
+                largest_h = max(largest_h, np.float64(y).view(np.int64) & MAGNITUDE)
     note(pool, mine, (certain, weight, squared), (largest_g, largest_h, np.int64(0)))
     end(part, pool)
     return sums_found(pool), largest_found(pool)

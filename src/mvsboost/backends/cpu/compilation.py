@@ -8,6 +8,7 @@ from typing import Any
 
 from mvsboost.kernels import gradients
 from mvsboost.runtime.jit import kernels_are_kept
+from mvsboost.runtime.private import compiled_on_disk
 
 __all__ = [
     "announce_compilation",
@@ -49,7 +50,7 @@ def needs_compilation() -> bool:
     """Whether the first fit of this process will compile kernels."""
     if not jit_enabled() or _central.signatures:
         return False
-    return not kernels_are_kept() or not _compiled_on_disk(_central)
+    return not kernels_are_kept() or not compiled_on_disk(_central)
 
 
 def announce_compilation() -> None:
@@ -70,14 +71,3 @@ def keep_quiet() -> None:
     """Announce nothing in this process, for a caller that says so itself."""
     global _quiet
     _quiet = True
-
-
-def _compiled_on_disk(dispatcher: Any) -> bool:
-    """Whether the cache has code of this source, this release of Numba and this processor."""
-    try:
-        index = dispatcher._cache._cache_file._load_index()
-        processor = dispatcher.targetctx.codegen().magic_tuple()
-        return any(key[1] == processor for key in index)
-    except Exception:
-        # Numba promises nothing about these names: a fit must not fail over an announcement
-        return True

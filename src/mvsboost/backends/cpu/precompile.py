@@ -48,15 +48,15 @@ sys.exit({_DONE})
 """
 
 
-def prepare_kernels(n_threads: int) -> None:
+def prepare_kernels(cores: int) -> None:
     """Before a first fit: say that kernels are compiled, and compile them by two processes.
 
-    With one thread the fit compiles them itself, when it comes to them; so it does where no
+    With one core the fit compiles them itself, when it comes to them; so it does where no
     other process can be had or can keep what it compiles, or where that one fails.
     """
     needed = needs_compilation()
     announce_compilation()
-    if not needed or n_threads == 1 or not kernels_are_kept():
+    if not needed or cores == 1 or not kernels_are_kept():
         return
     helper = _start_helper()
     if helper is None:
