@@ -17,7 +17,6 @@ from mvsboost.parameters import Parameter, parameters_of
 from mvsboost.sampling import SAMPLERS
 
 HERE = Path(__file__).resolve().parent
-RESULTS = HERE.parent / "research" / "results"
 
 NOTE = "<!-- Made by docs/generate.py from the code; change the docstrings, then `make docs`. -->"
 
@@ -318,29 +317,9 @@ def watching_page() -> str:
     )
 
 
-def paper_page() -> str:
-    """What was found, and under it the results as the experiments wrote them."""
-    findings = (RESULTS / "findings.md").read_text(encoding="utf-8")
-    results = (RESULTS / "paper.md").read_text(encoding="utf-8")
-    title, rest = findings.split("\n", 1)
-    _, body = results.split("\n", 1)
-    place = "../research/results/"
-    rest, body = rest.replace("](../../docs/", "]("), body.replace("](figure", f"]({place}figure")
-    note = (
-        "<!-- Made by docs/generate.py from research/results/findings.md, written by hand, and "
-        "research/results/paper.md, written by python -m research --out research/results. -->"
-    )
-    end = (
-        f"Files: the [text above the results]({place}findings.md), the [results]({place}paper.md), "
-        f"the same as [one HTML page]({place}index.html), and [every fit]({place}cells.jsonl)."
-    )
-    return f"{title}\n\n{note}\n\n{rest.strip()}\n\n{body.strip()}\n\n{end}\n"
-
-
 def pages() -> dict[str, str]:
     """Text of every generated page by file name."""
     return {
-        "paper.md": paper_page(),
         "parameters-classifier.md": estimator_page("MVSClassifier"),
         "parameters-regressor.md": estimator_page("MVSRegressor"),
         "samplers.md": samplers_page(),
