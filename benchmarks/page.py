@@ -206,6 +206,7 @@ def _marks(results: Results) -> dict[int, str]:
         for measure in MEASURES
         for figure in case.get(measure, {}).values()
     ]
+    used += [results["growth"]["environment"]] if "growth" in results else []
     ranked = [number for number, _ in Counter(used).most_common()]
     return {number: f" <sup>{mark}</sup>" if mark else "" for mark, number in enumerate(ranked)}
 
