@@ -17,46 +17,36 @@ from mvsboost.parameters import Parameter, parameters_of
 from mvsboost.sampling import SAMPLERS
 
 HERE = Path(__file__).resolve().parent
-RESULTS = HERE.parent / "research" / "results"
 
 NOTE = "<!-- Made by docs/generate.py from the code; change the docstrings, then `make docs`. -->"
 
-SAMPLER_CLASSES = (
-    "MVS",
-    "ImportanceSampling",
-    "GOSS",
-    "SGB",
-    "Bernoulli",
-    "BayesianBootstrap",
-    "PoissonBootstrap",
-    "NoSampling",
-)
+SAMPLER_CLASSES = ("MVS", "GOSS")
+"""Samplers with a section of their own; the table says enough of the others."""
 
 SAMPLERS_INTRODUCTION = """\
 # Samplers
 
-A sampler decides which rows the next trees are grown from and what each of them weighs. It
-sees the gradients and never changes them, and its sums are unbiased: E[Σ w g] = Σ g and
-E[Σ w h] = Σ h over any fixed set of rows. (A draw without any row is repeated, which makes sums
-too large on the mean where a handful of rows is asked for: by 5% with three of them.) Why MVS
-draws as it does is in [the method](method.md); how the draw stays the same for any number of
-threads is in [the architecture](architecture.md#randomness).
+A sampler chooses the rows of the next trees and their weights. Pass an object,
+`sampler=MVS(rate=0.2)`, or a name, `sampler="mvs"`:
+"""
 
-An estimator takes a sampler as an object, `sampler=MVS(rate=0.2)`, or by name with its default
-parameters, `sampler="mvs"`:
+SAMPLERS_PROMISE = """\
+Weighted sums are unbiased: E[Σ w g] = Σ g and E[Σ w h] = Σ h over any fixed set of rows. A draw
+does not depend on the number of threads. Empty draws are repeated, which makes sums of tiny samples
+too large (by 5% with three expected rows). [The method](method.md) explains MVS.
 """
 
 SAMPLERS_END = """\
 ## A sampler of your own
 
-Any object with a method `probabilities(gradients, hessians, iteration)` can be passed as
-`sampler`. It returns one number in (0, 1] for each row; the library draws each row on its own
-with that probability and weighs it by the inverse. 0 is allowed only where g = h = 0, since
-leaving out a row that says something would bias the sums. An attribute `share` may say
-what share of the rows is to be expected, which decides on the default second look; without it
-that is all of them.
+Pass an object with a method `probabilities(gradients, hessians, iteration)` that returns a number
+in (0, 1] for each row. Each row is drawn independently with that probability and weighed by the
+inverse. 0 is allowed only where g = h = 0.
 
-Inherit the tests that the built-in samplers pass:
+An attribute `share` may say what share of the rows to expect, for the default of `second_look` and
+the [limit of rows](large-data.md). Without it that is 1.
+
+Inherit the tests that built-in samplers pass:
 
 ```python
 from mvsboost.testing import SamplerConformance
@@ -66,19 +56,18 @@ class TestMySampler(SamplerConformance):
     sampler = MySampler()
 ```
 
-## What a draw leaves behind
+## The record of a draw
 
-`sampling_history_` of an estimator is a list with one record an iteration:
+`sampling_history_` has a record for each iteration:
 
 | key | meaning |
 |---|---|
-| `rate` | share of rows that was asked for |
-| `mu` | threshold µ; NaN if there is none, 0 if every row that carries something was taken |
-| `lam` | λ of this iteration; NaN where the score has none |
-| `rows` | rows drawn |
-| `certain` | rows drawn with weight 1 |
+| `rate` | share of rows asked for |
+| `mu` | threshold µ; NaN without one, 0 if all rows with ĝ > 0 were taken |
+| `lam` | λ; NaN without one |
+| `rows`, `certain` | rows drawn; those with weight 1 |
 | `max_weight` | largest weight |
-| `effective_sample_size` | (Σw)² / Σw²: as many rows of equal weight would be as precise |
+| `effective_sample_size` | (Σw)² / Σw²: as precise as this many equally weighted rows |
 """
 
 
@@ -199,11 +188,23 @@ def _arguments(function: Any) -> str:
     return f"({', '.join(names)})"
 
 
+def sampler_row(name: str, sampler: sampling.Sampler) -> str:
+    """One line of the table of samplers, with the defaults that are not named by keyword only."""
+    kind = type(sampler)
+    first = inspect.signature(kind).parameters.values()
+    defaults = [f"{p.name}={p.default!r}" for p in first if p.kind is p.POSITIONAL_OR_KEYWORD]
+    usual = repr(sampler) == f"{kind.__name__}()"
+    shown = f"{kind.__name__}({', '.join(defaults)})" if usual else repr(sampler)
+    meaning = table_cell(first_line(kind)) if usual else ""
+    return f'| `"{name}"` | `{shown}` | {meaning} |'
+
+
 def sampler_section(name: str) -> str:
     """What one sampler's docstring says."""
     cls = getattr(sampling, name)
     parts = sections(cls.__doc__)
-    texts = [f"## `{name}{_arguments(cls)}`", prose(parts[""])]
+    _, text = parts[""].split("\n\n", 1)  # the first line is in the table
+    texts = [f"## `{name}{_arguments(cls)}`", prose(text)]
     if "Parameters" in parts:
         texts.append(bullet_list(parts["Parameters"]))
     if "Notes" in parts:
@@ -217,21 +218,22 @@ def sampler_section(name: str) -> str:
 
 def samplers_page() -> str:
     """Every sampler, by name and by class."""
-    names = "\n".join(f'| `"{name}"` | `{make()!r}` |' for name, make in SAMPLERS.items())
+    made = {name: make() for name, make in SAMPLERS.items()}
+    names = "\n".join(sampler_row(name, sampler) for name, sampler in made.items())
     rules = sections(sampling.regularisation.__doc__ or "")["Parameters"]
     rule_text = re.search(r"^lam : .*?\n(.*?)^score : ", rules, flags=re.DOTALL | re.MULTILINE)
     assert rule_text is not None, "the docstring of `regularisation` has no entry lam"
     return "\n\n".join(
         [
             SAMPLERS_INTRODUCTION.replace("# Samplers\n", f"# Samplers\n\n{NOTE}\n").strip(),
-            f"| name | object |\n|---|---|\n{names}",
+            f"| name | object | rows |\n|---|---|---|\n{names}",
+            SAMPLERS_PROMISE.strip(),
             *(sampler_section(name) for name in SAMPLER_CLASSES),
             "## Rules for λ",
-            "The parameter `lam` of `MVS` is a number or one of these names:",
+            "`lam` of `MVS` is a number or one of these names:",
             textwrap.dedent(rule_text[1]).strip(),
-            "A rule never gives less than a small share of mean(g²) / mean(h²) "
-            f"(`LAMBDA_FLOOR` = {sampling.LAMBDA_FLOOR:g}; of mean(g²) alone where the score does "
-            "not multiply λ by h²), which bounds the weights.",
+            f"To bound the weights, a rule gives at least {sampling.LAMBDA_FLOOR:g} · mean(g²) / "
+            "mean(h²), or the same without mean(h²) for the other scores.",
             SAMPLERS_END,
         ]
     )
@@ -242,14 +244,14 @@ WATCHING_INTRODUCTION = """\
 
 ## Metrics
 
-`eval_metric` takes a name, a `Metric` of one's own, or a list of them. Each is evaluated after
-every iteration on every set of `eval_set` and on the rows of `validation_fraction`; values are in
-`evals_result_`, under `"eval_0"`, `"eval_1"`, ... and `"validation"`. Without `eval_metric` it is
-that of the objective, which comes first here:
+`eval_metric` takes a name, a `Metric` of your own, or a list of them. Metrics are evaluated after
+every iteration on each set of `eval_set` and on the rows of `validation_fraction`. Values are in
+`evals_result_`, under `"eval_0"`, `"eval_1"`, ... and `"validation"`. The default is the first
+metric of the objective:
 """
 
 OWN_METRIC = """\
-A metric of one's own is made from a function:
+Make your own metric from a function:
 
 ```python
 import numpy as np
@@ -303,14 +305,14 @@ def watching_page() -> str:
                 OWN_METRIC.strip(),
                 docstring_section(metrics.Metric, "###"),
                 "## Callbacks",
-                "`callbacks=[...]` of an estimator and of `train` takes objects out of "
-                "`mvsboost.callbacks`. `early_stopping_rounds` and `verbose` add one each.",
+                "Pass a list of objects of `mvsboost.callbacks` to an estimator or to `train`. "
+                "`early_stopping_rounds` and `verbose` each add one.",
                 *(docstring_section(kind, "###") for kind in kinds),
-                "What a callback is handed, `Progress`, has:",
+                "Callbacks get a `Progress`, which has:",
                 bullet_list(sections(callbacks.Progress.__doc__ or "")["Attributes"]),
                 "## Plots",
-                "They need matplotlib, take a fitted estimator and return a `Figure`, which a "
-                "notebook shows and `figure.savefig(...)` saves; `pyplot` does not know of it.",
+                "Plots need matplotlib. They take a fitted estimator and return a `Figure`, which "
+                "a notebook shows and `figure.savefig(...)` saves. `pyplot` is not involved.",
                 *(docstring_section(function, "###") for function in shown),
             ]
         )
@@ -318,29 +320,9 @@ def watching_page() -> str:
     )
 
 
-def paper_page() -> str:
-    """What was found, and under it the results as the experiments wrote them."""
-    findings = (RESULTS / "findings.md").read_text(encoding="utf-8")
-    results = (RESULTS / "paper.md").read_text(encoding="utf-8")
-    title, rest = findings.split("\n", 1)
-    _, body = results.split("\n", 1)
-    place = "../research/results/"
-    rest, body = rest.replace("](../../docs/", "]("), body.replace("](figure", f"]({place}figure")
-    note = (
-        "<!-- Made by docs/generate.py from research/results/findings.md, written by hand, and "
-        "research/results/paper.md, written by python -m research --out research/results. -->"
-    )
-    end = (
-        f"Files: the [text above the results]({place}findings.md), the [results]({place}paper.md), "
-        f"the same as [one HTML page]({place}index.html), and [every fit]({place}cells.jsonl)."
-    )
-    return f"{title}\n\n{note}\n\n{rest.strip()}\n\n{body.strip()}\n\n{end}\n"
-
-
 def pages() -> dict[str, str]:
     """Text of every generated page by file name."""
     return {
-        "paper.md": paper_page(),
         "parameters-classifier.md": estimator_page("MVSClassifier"),
         "parameters-regressor.md": estimator_page("MVSRegressor"),
         "samplers.md": samplers_page(),

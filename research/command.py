@@ -63,7 +63,7 @@ def run_paper(
         plan = Plan(SIZES[size], chosen, store, folder)
         given_up = run_cells(plan, names, jobs=jobs, progress=progress)
         facts = (f"{name} {value}" for name, value in environment(*_PACKAGES).items())
-        made_by = "\n".join([command, *facts])
+        made_by = f"{command}  # {', '.join(facts)}"
         again = shlex.join(["python", "-m", "research", "--size", size, *_datasets(sets)])
         planned = [name for name in names if name not in given_up]
         written = write_results(plan, planned, Path(out), again, made_by)

@@ -29,9 +29,10 @@ def write_results(
     out : Path
         Folder for the results.
     command : str
-        What runs all experiments; with ``--only`` it stands under the tables of each.
+        What runs all experiments; with ``--only`` it stands under the tables of each, in one
+        line with the seeds and versions of their fits.
     made_by : str
-        Command and versions of this run, shown at the end.
+        Command and versions of this run in one line, shown at the end.
     """
     sections = [*sections_of(plan, experiments, command), Section("Made by", [Code(made_by)])]
     page = write_page(out / "index.html", TITLE, sections)

@@ -14,7 +14,7 @@ __all__ = ["made_from"]
 
 
 def made_from(store: Store, cells: Iterable[Cell], command: str) -> str:
-    """A line each for the command, the seeds, and every library that trained some of the fits.
+    """One line that runs as it is: the command, and as its comment the seeds and the versions.
 
     Parameters
     ----------
@@ -27,15 +27,17 @@ def made_from(store: Store, cells: Iterable[Cell], command: str) -> str:
     asked = {key_of(cell): cell for cell in cells}
     records = [record for record in store if record["key"] in asked]
     fits = [fit for record in records for fit in fits_of(record["cell"])]
-    return "\n".join([command, _seeds(fits), *_versions(records)])
+    return f"{command}  # {'; '.join([_seeds(fits), *_versions(records)])}"
 
 
 def _versions(records: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """A line for each library: its release, and how many records are from it."""
+    """How many fits each library trained, and of this one how many by which code."""
     trained = Counter(who for record in records for who in _trained_by(record)).most_common()
     for library in dict.fromkeys(library for (library, _), _ in trained):
-        codes = [f"{count:,}{code}" for (by, code), count in trained if by == library]
-        yield f"records of {library}: {', '.join(codes)}"
+        codes = [(count, code) for (by, code), count in trained if by == library]
+        fits = f"{sum(count for count, _ in codes):,} fits by {library}"
+        by_code = ", ".join(f"{count:,} of {code}" for count, code in codes if code)
+        yield f"{fits} ({by_code})" if by_code else fits
 
 
 def _trained_by(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -47,10 +49,10 @@ def _trained_by(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     made_by = record.get("made_by", {})
     for library in sorted({fit.get("engine", "mvsboost") for fit in fits_of(record["cell"])}):
         if library != "mvsboost":
-            yield f"{library} {made_by.get(library, 'of a release not kept')}", ""
+            yield f"{library} {made_by.get(library, '(release not kept)')}", ""
             continue
-        code = (f" of {kind} {made_by[kind]}" for kind in ("code", "commit") if kind in made_by)
-        yield f"mvsboost {mvsboost.__version__}", next(code, " of a version not kept")
+        code = (f"{kind} {made_by[kind]}" for kind in ("code", "commit") if kind in made_by)
+        yield f"mvsboost {mvsboost.__version__}", next(code, "a version not kept")
 
 
 def _seeds(fits: Iterable[Cell]) -> str:

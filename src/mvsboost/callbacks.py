@@ -41,24 +41,23 @@ class Progress:
     Attributes
     ----------
     iteration : int
-        Number of the iteration just done, from 0; before the first, one less.
+        Number of the last iteration, from 0; -1 if there is none.
     n_iterations : int
-        Iterations there will be if nothing stops them.
+        Iterations if nothing stops training.
     model : Model
-        The model so far, its history included. Not a copy.
+        The model so far, with its history. Not a copy.
     metrics : mapping from name to bool
-        Metrics that are evaluated, and whether greater is better.
+        Metrics, and whether greater is better.
     sample : dict or None
         Record of the last draw.
     eval_sets : tuple of str
-        Names of the evaluation sets of this run.
+        Names of the evaluation sets.
     held_out : tuple of str
-        Those of them that are not the training set itself.
+        Evaluation sets that are not the training set.
     resumed : bool
-        Whether the run goes on from a checkpoint of its own.
+        Whether the run resumes a checkpoint.
     failed : bool
-        Whether an error, or an interrupt, ended the run; the model may lack what its last
-        iteration was to add.
+        Whether an error or an interrupt ended the run. The last iteration may then be missing.
     """
 
     iteration: int
@@ -82,12 +81,11 @@ class Progress:
 
 
 class Callback:
-    """Base of all callbacks; override what you need.
+    """Base class of callbacks; override what you need.
 
     ``begin(progress)`` is called before the first iteration, ``after_iteration(progress)`` after
-    each, and ``end(progress)`` after the last, also where an error ended the run. A text that one
-    of the first two returns is a reason to stop: the iteration is finished, and ``stop_reason_``
-    tells it.
+    each, and ``end(progress)`` at the end, also after an error. To stop training, return a reason
+    (a text) from one of the first two; it becomes ``stop_reason_``.
     """
 
     def begin(self, progress: Progress) -> str | None:
@@ -105,18 +103,18 @@ class Callback:
 class EarlyStopping(Callback):
     """Stop when a metric has not improved for some iterations.
 
-    The model's ``best_iteration`` is set, and predictions use that many trees.
+    Sets the model's ``best_iteration``; predictions use that many trees.
 
     Parameters
     ----------
     rounds : int
-        Iterations without improvement to wait for.
+        Iterations to wait for an improvement.
     data : str, optional
-        Evaluation set to watch; the first that is not the training set itself by default.
+        Evaluation set to watch. The default is the first that is not the training set.
     metric : str, optional
-        Metric to watch; the first by default.
+        Metric to watch. The default is the first.
     min_delta : float
-        Smallest change that counts as an improvement.
+        An improvement must be larger than this.
     """
 
     def __init__(
@@ -203,10 +201,10 @@ class TimeLimit(Callback):
 
 
 class Checkpoint(Callback):
-    """Save the model every n iterations, atomically, and at the end.
+    """Save the model atomically every n iterations and at the end.
 
-    A training run that was cut off continues from the file: ``fit(..., resume=path)``, or load
-    it with ``Model.load`` and pass it to ``train`` as ``init_model``, with ``resume=True``.
+    To resume training, call ``fit(..., resume=path)``, or ``train`` with ``resume=True`` and the
+    loaded model as ``init_model``.
     """
 
     def __init__(self, path: str | PathLike[str], every: int = 10) -> None:

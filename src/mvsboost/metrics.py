@@ -51,25 +51,24 @@ class EvaluationRows(Protocol):
 
 @dataclass(frozen=True)
 class Metric:
-    """A number computed from all predictions at once; also the shape of a user's own.
+    """A metric computed from all predictions at once. Use it for your own metrics.
 
     Parameters
     ----------
     name : str
-        Under which history and progress show it.
+        Name in histories and progress.
     function : callable
-        ``function(y_true, y_pred) -> float``. Predictions are what the objective's link
-        gives: (n,) numbers, (n,) probabilities of class 1, or (n, K) probabilities. For a
-        classifier ``y_true`` holds class codes 0, 1, …: positions in ``classes_``. The arrays
-        handed in are read-only.
+        ``function(y_true, y_pred) -> float``. Predictions are (n,) numbers, (n,) probabilities
+        of class 1, or (n, K) probabilities. For a classifier ``y_true`` holds positions in
+        ``classes_``. The arrays are read-only.
     greater_is_better : bool
-        Its direction.
+        Whether a greater value is better.
     weighted : bool
-        Whether to pass the row weights (or None) on as ``sample_weight``.
+        Whether to pass row weights (or None) as ``sample_weight``.
     raw : bool
-        Whether the function takes raw scores in place of predictions.
+        Whether the function takes raw scores instead of predictions.
     link : Link
-        From scores to predictions; `get_metric` sets the objective's.
+        From scores to predictions; set to the objective's before use.
 
     Examples
     --------

@@ -105,119 +105,120 @@ PARAMETERS: tuple[Parameter, ...] = (
         100,
         "an integer >= 1",
         _integer(1),
-        "Boosting iterations. With several classes each grows one tree a class.",
+        "Boosting iterations. With more than two classes each grows a tree for every class.",
     ),
     Parameter(
         "learning_rate",
         0.1,
         "a number > 0",
         _real(0.0, open_low=True),
-        "Factor on every leaf value. Smaller values need more trees and generalise better.",
+        "Factor on leaf values. Smaller values need more trees and often generalise better.",
     ),
     Parameter(
         "max_leaves",
         31,
         "an integer >= 2, or None",
         _or_none(_integer(2)),
-        "Leaves of a tree, grown best-first: the split of largest gain comes next. None grows "
-        "level by level down to ``max_depth``.",
+        "Largest number of leaves of a tree. Trees grow best-first: the split with the largest "
+        "gain comes next. None grows level by level to ``max_depth``.",
     ),
     Parameter(
         "max_depth",
         None,
         "an integer >= 1, or None (then max_leaves must be given)",
         _or_none(_integer(1)),
-        "Largest depth of a tree; None for no limit.",
+        "Largest depth of a tree. None is no limit.",
     ),
     Parameter(
         "min_samples_leaf",
         20,
         "an integer >= 1",
         _integer(1),
-        "Rows a leaf must stand for. Under sampling a row stands for as many rows as its weight; "
-        "with a second look the number is exact.",
+        "Least number of rows in a leaf. Without a second look it is estimated: a sampled row "
+        "counts as its weight.",
     ),
     Parameter(
         "min_child_weight",
         1e-3,
         "a number >= 0",
         _real(0.0),
-        "Sum of hessians a leaf must have.",
+        "Least sum of hessians in a leaf.",
     ),
     Parameter(
         "l2",
         1.0,
         "a number >= 0",
         _real(0.0),
-        "Added to the sum of hessians in leaf values and split scores.",
+        "L2 regularisation: added to the sum of hessians in leaf values and split scores.",
     ),
-    Parameter("min_gain", 0.0, "a number >= 0", _real(0.0), "Gain that a split must exceed."),
+    Parameter("min_gain", 0.0, "a number >= 0", _real(0.0), "A split must gain more than this."),
     Parameter(
         "max_bins",
         MAX_BINS,
         f"an integer from 2 to {MAX_BINS}",
         _integer(2, MAX_BINS),
-        "Bins of a numeric column, besides one for missing values. A categorical column with "
-        "more categories becomes ordered target statistics.",
+        "Largest number of bins of a numeric column, and one for missing values. A categorical "
+        "column with more categories becomes ordered target statistics.",
     ),
     Parameter(
         "colsample",
         1.0,
         "a number in (0, 1]",
         _real(0.0, 1.0, open_low=True),
-        "Share of features that each tree may use.",
+        "Share of columns that each tree may use.",
     ),
     Parameter(
         "sampler",
         "mvs",
         "a sampler, its name, or an object with a method probabilities",
         _anything,
-        "How rows are chosen: a sampler object such as ``MVS(rate=0.2)``, or one of the names "
+        "How rows are sampled: an object such as ``MVS(rate=0.2)``, or a name: "
         '``"mvs"``, ``"goss"``, ``"sgb"``, ``"bernoulli"``, ``"importance"``, ``"bayesian"``, '
-        '``"poisson"``, ``"mvs-fixed"``, ``"none"``. The default is adaptive MVS.',
+        '``"poisson"``, ``"mvs-fixed"``, ``"none"``. The default is MVS on 30% of the rows.',
     ),
     Parameter(
         "leaf_values",
         "all",
         "'all' or 'sample'",
         _one_of("all", "sample"),
-        "Rows that leaf values come from: all of them, or the sample alone as in the paper. "
-        "Objectives whose leaves are quantiles always use all rows.",
+        "Compute leaf values from all rows, or from the sample alone as in the paper. "
+        "Objectives with quantiles as leaves always use all rows.",
     ),
     Parameter(
         "second_look",
         None,
         "an integer >= 0, or None",
         _or_none(_integer(0)),
-        "Features that the sample proposes at each node for all rows to decide on; 0 lets the "
-        "sample decide alone, as in the paper. None is 4 where a sample is expected to have fewer "
-        "than 100 rows, and 0 otherwise, also where a sampler of your own has no ``share`` to say "
-        "so.",
+        "Number of columns that the sample proposes at each node; all rows then choose the split "
+        "among them. 0 lets the sample choose alone, as in the paper. None is 4 if fewer than 100 "
+        "sampled rows are expected, and 0 otherwise. A sampler of your own without a ``share`` is "
+        "expected to draw all rows.",
     ),
     Parameter(
         "order",
         2,
         "1 or 2",
         _one_of(1, 2),
-        "2 uses hessians; 1 sets them to the row weight, which is classical gradient boosting, and "
-        "cannot be had with a logarithmic link (Poisson).",
+        "2 uses hessians. 1 is classical gradient boosting, without them; not for Poisson and "
+        "other logarithmic links.",
     ),
     Parameter(
         "objective",
         "auto",
         "a name, or an object with gradients, or with gradient and hessian",
         _anything,
-        'Loss to minimise. Classifier: ``"auto"`` is logistic or, for more than two classes, '
-        'softmax. Regressor: ``"auto"`` is ``"squared"``; ``"absolute"``, ``"quantile"``, '
-        '``"poisson"`` are the others. An object of your own has ``gradients(target, scores)``, '
-        "or ``gradient`` and ``hessian``; and for classes a ``link``.",
+        'Loss to minimise. Classifier: ``"auto"`` is logistic for two classes and softmax for '
+        'more. Regressor: ``"auto"`` is ``"squared"``; the others are ``"absolute"``, '
+        '``"quantile"`` and ``"poisson"``. Your own object has a method '
+        "``gradients(target, scores)``, or ``gradient`` and ``hessian``, and for classes a "
+        "``link``.",
     ),
     Parameter(
         "quantile",
         None,
         "a number in (0, 1), or None",
         _or_none(lambda value: _real(0.0, 1.0, open_low=True)(value) and value < 1),
-        'The quantile, for ``objective="quantile"`` only; None is the median.',
+        'Quantile to predict with ``objective="quantile"``. None is the median.',
         only="MVSRegressor",
     ),
     Parameter(
@@ -225,23 +226,23 @@ PARAMETERS: tuple[Parameter, ...] = (
         None,
         "a mapping from column to -1, 0 or 1, or a list with one of them for each column",
         _or_none(_is_collection),
-        "Columns along which the score must not fall (1) or rise (-1).",
+        "1: predictions must not fall as the column rises; -1: they must not rise; 0: free.",
     ),
     Parameter(
         "categorical_features",
         "auto",
         "'auto', None, or a list of columns",
         _or_none(lambda value: _one_of("auto")(value) or _is_collection(value)),
-        'Columns to treat as categories: ``"auto"`` takes text and categorical types; a list '
-        "of names or positions, or a boolean mask, takes those; None takes none.",
+        "Columns to treat as categories: a list of names or positions, or a boolean mask. "
+        '``"auto"`` takes columns of text and of categorical type, None takes none.',
     ),
     Parameter(
         "class_weight",
         None,
         "None, 'balanced' or a mapping from class to weight",
         _or_none(lambda value: _one_of("balanced")(value) or isinstance(value, Mapping)),
-        'Factors on the row weights of each class; ``"balanced"`` makes classes weigh the same. '
-        "Evaluation sets are not weighted by it.",
+        'Factor on the row weights of each class. ``"balanced"`` makes all classes count the same. '
+        "It does not apply to evaluation sets.",
         only="MVSClassifier",
     ),
     Parameter(
@@ -249,37 +250,37 @@ PARAMETERS: tuple[Parameter, ...] = (
         None,
         "an integer >= 1, or None",
         _or_none(_integer(1)),
-        "Stop when the first metric on the first evaluation set that is not the training set "
-        "itself has not improved for so many iterations; predictions then use the best number of "
-        "trees. The set of ``validation_fraction`` comes before those of ``eval_set``.",
+        "Stop after this many iterations without improvement, and predict with the best number of "
+        "trees. Watches the first metric on the set of ``validation_fraction`` or, without one, on "
+        "the first ``eval_set`` that is not the training set.",
     ),
     Parameter(
         "validation_fraction",
         None,
         "a number in (0, 1), or None",
         _or_none(lambda value: _real(0.0, 1.0, open_low=True)(value) and value < 1),
-        "Share of the training rows to set aside as an evaluation set, stratified by class.",
+        "Share of the training rows to hold out as an evaluation set, stratified by class.",
     ),
     Parameter(
         "eval_metric",
         None,
         "a metric, its name, a list of them, or None",
         _anything,
-        "Metrics for the evaluation sets; None is the objective's own.",
+        "Metrics for the evaluation sets. None is the default of the objective.",
     ),
     Parameter(
         "callbacks",
         None,
         "a list of callbacks, or None",
         _or_none(lambda value: isinstance(value, (list, tuple))),
-        "Objects of ``mvsboost.callbacks``.",
+        "Callbacks, objects of ``mvsboost.callbacks``.",
     ),
     Parameter(
         "n_jobs",
         -1,
         "an integer other than 0, or None",
         _or_none(lambda value: _integer(-(10**6))(value) and value != 0),
-        "Threads; -1 takes all cores, -2 all but one, None is 1; there are never more than cores. "
+        "Number of threads, at most that of cores. -1 uses all cores, -2 all but one, None one. "
         "The model does not depend on it.",
     ),
     Parameter(
@@ -291,21 +292,21 @@ PARAMETERS: tuple[Parameter, ...] = (
                 value, (numbers.Integral, np.random.RandomState, np.random.Generator)
             )
         ),
-        "Seed of everything random. None draws a fresh one.",
+        "Random seed. None draws a new one for each fit.",
     ),
     Parameter(
         "device",
         "cpu",
         "one of " + ", ".join(map(repr, DEVICES)),
         _one_of(*DEVICES),
-        'Where training runs. ``"reference"`` is the slow, plain NumPy check.',
+        'Where to train. ``"reference"`` is plain NumPy: slow, for checking.',
     ),
     Parameter(
         "verbose",
         0,
         "an integer >= 0",
         lambda value: _integer(0)(value) or isinstance(value, bool),
-        "Log the metrics every so many iterations through Python's ``logging``; 0 is silent.",
+        "Log the metrics every this many iterations with Python's ``logging``. 0 is silent.",
     ),
 )
 

@@ -140,7 +140,7 @@ def plot_prediction(records: Iterable[Mapping[str, Any]], x: str, y: str) -> Fig
 
 
 def plot_history(estimator: Any) -> Figure:
-    """Every metric after each iteration, one panel a metric and one line an evaluation set.
+    """Every metric by iteration: a panel for each metric, a line for each evaluation set.
 
     Parameters
     ----------
@@ -172,12 +172,12 @@ def plot_history(estimator: Any) -> Figure:
 
 
 def plot_sampling(estimator: Any) -> Figure:
-    """Rows drawn, effective sample size, µ and λ of each iteration.
+    """Rows drawn, effective sample size, µ and λ by iteration.
 
     Parameters
     ----------
     estimator : MVSClassifier or MVSRegressor
-        Fitted in this process: a model file does not keep the record of its samples.
+        Fitted in this process: model files do not keep these records.
 
     Notes
     -----
@@ -208,7 +208,7 @@ def plot_sampling(estimator: Any) -> Figure:
 
 
 def plot_importance(estimator: Any, kind: str = "gain", max_features: int = 20) -> Figure:
-    """Share of each column in the total importance, the largest on top.
+    """Share of each column in the total importance, largest first.
 
     Parameters
     ----------

@@ -99,7 +99,7 @@ def test_a_run_writes_a_page_and_does_nothing_twice(tmp_path, monkeypatch, suite
     text = (out / "paper.md").read_text()
     for name, experiment in EXPERIMENTS.items():
         assert f"## {experiment.title}" in text
-        assert f"\npython -m research --size tiny --only {name}\n" in text
+        assert f"\npython -m research --size tiny --only {name}  # " in text
     for method in METHODS.values():
         assert f"| {method.title} |" in text
     assert "| MVS, paper |" in text

@@ -33,34 +33,31 @@ _FORK_LAMBDA = 1e-6
 class MVS(Sampler):
     r"""Minimal Variance Sampling (Ibragimov and Gusev, 2019).
 
-    Each row is drawn on its own with probability and weight
+    Draws each row independently, with probability and weight
 
     .. math:: p_i = \min(1, ĝ_i / µ), \quad w_i = 1 / p_i, \quad
               ĝ_i = \sqrt{\textstyle\sum_k g_{ik}^2 + λ \sum_k h_{ik}^2},
 
-    where µ makes Σp = rate · N. Among all ways to draw that many rows independently this
-    one minimises Σ (g² + λ h²) / p, a bound on the variance of split scores.
+    where µ is chosen so that rate · N rows are expected. No other independent draw of as many
+    rows has a smaller Σ (g² + λ h²) / p, which bounds the variance of split scores.
 
     Parameters
     ----------
     rate : float, default=0.3
-        Expected share of rows in the sample, in (0, 1]. At 1 all rows are taken as they
-        are. At least one row is expected, however small the rate, unless there are blocks.
+        Expected share of rows, in (0, 1]. 1 takes all rows. At least one row is expected, except
+        with `block` or `parts`.
     lam : float or {"leaf", "root", "catboost"}, default="leaf"
-        λ: a number of at least 0, or the rule that sets it anew in each iteration
-        (`regularisation`).
+        λ: a number >= 0, or a rule that sets it in each iteration.
     score : {"mvs", "catboost", "fork"}, default="mvs"
         Formula of ĝ: the one above, sqrt(Σg² + λ), or sqrt((Σ|gh|)² + λ).
     block : int, default=0
-        Find one µ for every `block` consecutive rows; 0 means one µ for all.
+        Find one µ for every `block` consecutive rows; 0 finds one for all rows.
     parts : int, default=0
-        Divide the rows into so many blocks instead; 0 means no division.
+        Divide the rows into this many blocks instead; 0 does not.
 
     Notes
     -----
-    If at most rate · N rows have ĝ > 0 they are all taken with weight 1: the others carry
-    nothing. An empty draw is repeated under the next number of every row; after
-    64 empty draws the row with the largest score is taken with weight 1.
+    If at most rate · N rows have ĝ > 0, these are all taken with weight 1.
 
     Examples
     --------
@@ -89,15 +86,14 @@ class MVS(Sampler):
 
     @classmethod
     def variant(cls, name: str, rate: float = 0.3, *, parts: int = 4) -> MVS:
-        """MVS as another system reads it, for comparisons.
+        """MVS as another system implements it, for comparison.
 
         Parameters
         ----------
         name : {"paper", "catboost", "xgboost", "fork"}
-            ``"paper"``: this class as it is, λ by the rule ``"root"``, which is the paper's
-            wording; ``"catboost"``: λ without the hessian, its own rule, one µ for each 8192
-            rows; ``"xgboost"``: λ = 0.1; ``"fork"``: the author's LightGBM, |gh| for g,
-            λ = 1e-6, one µ for each thread's part of the rows.
+            ``"paper"``: λ by the rule ``"root"``. ``"catboost"``: λ without the hessian, by its
+            own rule, and one µ for each 8192 rows. ``"xgboost"``: λ = 0.1. ``"fork"``, the
+            author's LightGBM: |gh| in place of g, λ = 1e-6, and one µ for each thread's rows.
         rate : float, default=0.3
             Expected share of rows.
         parts : int, default=4
@@ -141,15 +137,14 @@ class MVS(Sampler):
 
 
 class ImportanceSampling(Sampler):
-    """Each row on its own with a probability in proportion to ‖g‖: MVS with λ = 0.
+    """MVS with λ = 0: probabilities in proportion to ‖g‖, for comparison.
 
-    Rows whose gradient is nearly zero get enormous weights when they are drawn, which is
-    what λ is there for; this sampler is for comparison.
+    Rows with a gradient near zero get very large weights when they are drawn; λ prevents that.
 
     Parameters
     ----------
     rate : float, default=0.3
-        Expected share of rows in the sample, in (0, 1].
+        Expected share of rows, in (0, 1].
     """
 
     def __init__(self, rate: float = 0.3) -> None:

@@ -72,13 +72,13 @@ def regularisation(
     Parameters
     ----------
     lam : float or {"root", "leaf", "catboost"}
-        * ``"root"``: the squared value of a tree's root, (Σg / Σh)², its hessian-weighted
-          mean over outputs where there are several;
-        * ``"leaf"``: the hessian-weighted mean of the squared leaf values of the last
-          iteration, before shrinkage; mean(g²) / mean(h²) before there is a leaf. Leaves that are
-          quantiles count with the root of Σ gain / Σ h of their tree;
-        * ``"catboost"``: the squared mean absolute leaf value of the last iteration after
-          shrinkage; (mean ‖g‖)² before there is a leaf.
+        * ``"leaf"``: mean of the last iteration's squared leaf values, weighted by hessian, before
+          shrinkage; at first mean(g²) / mean(h²). A quantile leaf counts as the square root of
+          Σ gain / Σ h of its tree.
+        * ``"root"``: squared value of the root, (Σg / Σh)²; with several outputs their mean,
+          weighted by hessian.
+        * ``"catboost"``: squared mean of the last iteration's absolute leaf values, after
+          shrinkage; at first (mean ‖g‖)².
     score : Score
         The formula λ is for. Only in ``Score.MVS`` it multiplies h², which decides the unit
         of the floor.

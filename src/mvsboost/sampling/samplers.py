@@ -50,15 +50,14 @@ class NoSampling(Sampler):
 
 
 class SGB(Sampler):
-    """Stochastic gradient boosting (Friedman, 2002): exactly round(rate · N) rows, uniform.
+    """Stochastic gradient boosting (Friedman, 2002): round(rate · N) rows, drawn uniformly.
 
-    Rows are drawn without replacement, at least one, and weigh N / round(rate · N), which is
-    1 / rate where rate · N is whole.
+    Rows are drawn without replacement, at least one. Each weighs N over the number drawn.
 
     Parameters
     ----------
     rate : float, default=0.3
-        Share of rows in the sample, in (0, 1].
+        Share of rows, in (0, 1].
 
     Examples
     --------
@@ -84,15 +83,14 @@ class SGB(Sampler):
 
 
 class Bernoulli(Sampler):
-    """Each row on its own with probability `rate` and weight 1 / rate.
+    """Each row independently with probability `rate` and weight 1 / rate.
 
-    An empty draw is repeated under the next number of every row; after 64 empty draws, one
-    row is drawn uniformly with weight N.
+    After 64 empty draws one row is drawn uniformly, with weight N.
 
     Parameters
     ----------
     rate : float, default=0.3
-        Expected share of rows in the sample, in (0, 1]. It is taken as at least 1 / N.
+        Expected share of rows, in (0, 1]; at least 1 / N is used.
     """
 
     def __init__(self, rate: float = 0.3) -> None:
@@ -114,10 +112,9 @@ class Bernoulli(Sampler):
 class GOSS(Sampler):
     r"""Gradient-based one-side sampling (Ke et al., 2017).
 
-    The round(a N) rows with the largest \|g\| with weight 1, and round(b N) rows drawn
-    uniformly from the rest, at least one, with weight (1 − a) / b, or more exactly the
-    number of rows in the rest over the number drawn from it. Equal gradients are ranked at
-    random.
+    Takes the round(a N) rows with the largest \|g\|, with weight 1, and draws round(b N) of the
+    others uniformly, at least one. These weigh the number of others over the number drawn,
+    about (1 − a) / b. Equal gradients are ranked at random.
 
     Parameters
     ----------
@@ -128,7 +125,7 @@ class GOSS(Sampler):
     rank_by : {"gradient", "product"}, default="gradient"
         Rank rows by Σ\|g\| as in the paper, or by Σ\|g h\| as in LightGBM.
     warmup : int, default=0
-        Iterations at the start that use all rows; LightGBM has 1 / learning_rate of them.
+        First iterations, which use all rows; LightGBM has 1 / learning_rate.
 
     Examples
     --------
@@ -193,7 +190,7 @@ _RANKED_BY = {"gradient": Score.ABS_GRADIENT, "product": Score.ABS_PRODUCT}
 
 
 class BayesianBootstrap(Sampler):
-    """All rows with independent weights from the exponential distribution of mean 1."""
+    """All rows, with independent exponential weights of mean 1."""
 
     def _draw(self, backend: SampledRows, context: SamplingContext) -> Sample:
         key = stream_key(context.seed, context.iteration, Purpose.BOOTSTRAP)
@@ -201,16 +198,15 @@ class BayesianBootstrap(Sampler):
 
 
 class PoissonBootstrap(Sampler):
-    """Rows with independent counts from Poisson(rate), each weighing count / rate.
+    """Rows with independent counts from Poisson(rate); each weighs count / rate.
 
-    A share of 1 − exp(−rate) of the rows is drawn on average, 0.63 at rate 1. An empty draw
-    is repeated under the next number of every row; after 64 empty draws, one row is
-    drawn uniformly with weight N.
+    On average 1 − exp(−rate) of the rows are drawn, 63% at rate 1. After 64 empty draws one row
+    is drawn uniformly, with weight N.
 
     Parameters
     ----------
     rate : float, default=1.0
-        Mean count of a row, in (0, 1]. It is taken as at least 1 / N.
+        Mean count of a row, in (0, 1]; at least 1 / N is used.
     """
 
     def __init__(self, rate: float = 1.0) -> None:
