@@ -13,8 +13,11 @@ from mvsboost.backends.protocol import Backend
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-DECISIONS = sorted((ROOT / "docs" / "decisions").glob("0*.md"))
+NOTES = ROOT / "research" / "notes"
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *NOTES.rglob("*.md")])
+DECISIONS = sorted(
+    path for place in (ROOT / "docs", NOTES) for path in (place / "decisions").glob("0*.md")
+)
 LISTING = re.compile(r"(?:<!-- listing: (\S+) -->\n)?```python\n(.*?)```", re.DOTALL)
 
 
@@ -100,7 +103,9 @@ def test_first_listing_of_the_readme_is_the_loop_as_it_is():
 
 
 @pytest.mark.large
-@pytest.mark.parametrize("path", [README, ROOT / "docs" / "data.md"], ids=name_of)
+@pytest.mark.parametrize(
+    "path", [README, ROOT / "docs" / "data.md", ROOT / "docs" / "extending.md"], ids=name_of
+)
 def test_listings_run(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = [code for source, code in listings(path) if not source]
