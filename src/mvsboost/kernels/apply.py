@@ -253,6 +253,34 @@ def list_tests(splits: Any, tests: Any) -> None:
     tests.counts[0], tests.counts[1] = n_tests, n_tables
 
 
+@inlined
+def _apply_test(test: Any, column: Any, plane: Any) -> None:
+    """Clear the leaves to the left of a test for rows that fail it."""
+    threshold, missing = np.uint8(test[THRESHOLD]), np.uint8(test[MISSING])
+    remaining = np.uint8(test[REMAINING])
+    if test[KIND] == _LOWER:
+        for i in range(plane.shape[0]):
+            plane[i] &= _ALL if column[i] <= threshold else remaining
+    elif test[KIND] == _LOWER_OR_MISSING:
+        for i in range(plane.shape[0]):
+            low = (column[i] <= threshold) | (column[i] == missing)
+            plane[i] &= _ALL if low else remaining
+    else:
+        bits = np.uint32(test[BITS])
+        for i in range(plane.shape[0]):
+            among = (bits >> np.uint32(column[i])) & np.uint32(1)
+            plane[i] &= _ALL if among != 0 else remaining
+
+
+@inlined
+def _walk(splits: Any, columns: Any, row: Any, node: Any) -> Any:
+    """The leaf below a node that a row is in."""
+    while splits.feature[node] >= 0:
+        side = _passes(splits, node, np.int64(columns[splits.feature[node], row]))
+        node = np.int64(splits.left[node] if side else splits.right[node])
+    return node
+
+
 @kernel
 def find_leaves(part: Any, pool: Any, columns: Any, tests: Any, splits: Any, leaf: Any) -> None:
     """Leaf of every row; `columns` is (n_features, n_rows).
@@ -274,20 +302,7 @@ def find_leaves(part: Any, pool: Any, columns: Any, tests: Any, splits: Any, lea
             test = tests.rows[j]
             column = columns[test[COLUMN], block : block + n]
             plane = planes[test[PLANE] * size : test[PLANE] * size + n]
-            threshold, missing = np.uint8(test[THRESHOLD]), np.uint8(test[MISSING])
-            remaining = np.uint8(test[REMAINING])
-            if test[KIND] == _LOWER:
-                for i in range(n):
-                    plane[i] &= _ALL if column[i] <= threshold else remaining
-            elif test[KIND] == _LOWER_OR_MISSING:
-                for i in range(n):
-                    low = (column[i] <= threshold) | (column[i] == missing)
-                    plane[i] &= _ALL if low else remaining
-            else:
-                bits = np.uint32(test[BITS])
-                for i in range(n):
-                    among = (bits >> np.uint32(column[i])) & np.uint32(1)
-                    plane[i] &= _ALL if among != 0 else remaining
+            _apply_test(test, column, plane)
         out = leaf[block : block + n]
         for word in range(n_words - 1, -1, -1):
             a = planes[4 * word * size :]
@@ -315,12 +330,7 @@ def find_leaves(part: Any, pool: Any, columns: Any, tests: Any, splits: Any, lea
                     out[i] = number if words[i] != 0 else out[i]
         if deep:
             for i in range(n):
-                node = tests.exits[out[i]]
-                while splits.feature[node] >= 0:
-                    bin_ = np.int64(columns[splits.feature[node], block + i])
-                    side = _passes(splits, node, bin_)
-                    node = np.int64(splits.left[node] if side else splits.right[node])
-                out[i] = node
+                out[i] = _walk(splits, columns, block + i, tests.exits[out[i]])
     end(part, pool)
 
 

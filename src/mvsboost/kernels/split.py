@@ -182,6 +182,51 @@ def _sort_categories(
 
 
 @inlined
+def _sum_categories(part: Any, order: Any, n: Any, side: Any, first: Any, second: Any) -> None:
+    """Sums of the first 1, 2, ... n of the sorted categories, or of the last ones."""
+    p0 = p1 = np.int64(0)
+    for t in range(n):
+        c = order[n - 1 - t] if side == 1 else order[t]
+        p0 += part[c, 0]
+        p1 += part[c, 1]
+        first[t], second[t] = p0, p1
+
+
+@inlined
+def _sum_bins(
+    part: Any, listed: Any, n_listed: Any, n: Any, order: Any, first: Any, second: Any
+) -> Any:
+    """Sums of the bins up to each of the first n that has rows, and which; returns how many."""
+    p0 = p1 = np.int64(0)
+    at = np.uint64(0)
+    if n_listed == ALL_BINS:
+        for t in range(np.uint64(n)):
+            p0 += part[t, 0]
+            p1 += part[t, 1]
+            # a bin without rows is written over: a cut behind it is the one before it
+            first[at], second[at], order[at] = p0, p1, t
+            at += np.uint64(1) if part[t, 0] != 0 or t == 0 else np.uint64(0)
+    else:
+        while at < n_listed and listed[at] < n:
+            p0 += part[listed[at], 0]
+            p1 += part[listed[at], 1]
+            first[at], second[at], order[at] = p0, p1, listed[at]
+            at += np.uint64(1)
+    return np.int64(at)
+
+
+@inlined
+def _between(second: Any, n: Any, least: Any, most: Any) -> Any:
+    """First of the cuts whose weight on the left is allowed, and the end."""
+    low, high = np.int64(0), n
+    while low < high and second[low] & _LOW < least:
+        low += 1
+    while low < high and second[high - 1] & _LOW > most:
+        high -= 1
+    return low, high
+
+
+@inlined
 def best_split_of(
     part: Any,
     listed: Any,
@@ -222,39 +267,16 @@ def best_split_of(
         ):
             break  # nothing besides the sorted categories: the same sets, left and right
         first, second = sums[side, 0], sums[side, 1]
-        p0 = p1 = low = np.int64(0)
         if categorical:
-            for t in range(n):
-                c = order[n - 1 - t] if side == 1 else order[t]
-                p0 += part[c, 0]
-                p1 += part[c, 1]
-                first[t], second[t] = p0, p1
+            _sum_categories(part, order, n, side, first, second)
             cuts = np.int64(n)
         elif side == 0:
-            at = np.uint64(0)
-            if n_listed == ALL_BINS:
-                for t in range(np.uint64(n)):
-                    p0 += part[t, 0]
-                    p1 += part[t, 1]
-                    # a bin without rows is written over: a cut behind it is the one before it
-                    first[at], second[at], order[at] = p0, p1, t
-                    at += np.uint64(1) if part[t, 0] != 0 or t == 0 else np.uint64(0)
-            else:
-                while at < n_listed and listed[at] < n:
-                    p0 += part[listed[at], 0]
-                    p1 += part[listed[at], 1]
-                    first[at], second[at], order[at] = p0, p1, listed[at]
-                    at += np.uint64(1)
-            cuts = np.int64(at)
+            cuts = _sum_bins(part, listed, n_listed, n, order, first, second)
         else:  # the same cuts, with missing values on the left
             for i in range(cuts):
                 first[i] = sums[0, 0, i] + missing0
                 second[i] = sums[0, 1, i] + missing1
-        high = cuts
-        while low < high and second[low] & _LOW < least:
-            low += 1
-        while low < high and second[high - 1] & _LOW > most:
-            high -= 1
+        low, high = _between(second, cuts, least, most)
         first, second, sign = first[low:high], second[low:high], np.float64(monotone)
         _rank(first, second, total, units, bits, limits, sign, of_side)
         largest, where = best, np.int64(0)

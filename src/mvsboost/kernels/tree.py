@@ -18,7 +18,7 @@ children
 
 Where the smaller has few rows nothing is added up in the first step; in the second each thread goes
 through all its rows for its share of the features, and through the larger's too if both have few
-(`few`).
+(`small_nodes`).
 
 A second look goes through the same steps with all rows of one node and the few features
 that the sample proposed for it, once its turn to be split has come. Many of them were
@@ -73,7 +73,6 @@ from mvsboost.runtime.jit import inlined, kernel
 from mvsboost.runtime.pool import begin, end
 from mvsboost.runtime.references import by_reference
 
-_pair_of_flags = stack_array(np.bool_, 2)
 _pair_of_limits = stack_array(np.float64, 2, N_LIMITS)
 _LOW = np.int64(0xFFFFFFFF)
 _ONE = np.int64(1)
@@ -92,6 +91,21 @@ N_INTEGERS = 16
 
 LANES, SHORT = 5, 16
 """Lanes of a thread, all but the first a 16th of its rows each."""
+
+# columns of the step that all threads are at
+FIRST, N_SEARCHED, SMALL = map(np.int64, range(3))
+"""Nodes under search: the first, one or two, and which of them has fewer rows."""
+NUMBER = np.int64(3)
+"""The look that searches them, or -1 where rows are partitioned only."""
+PARTED = np.int64(4)
+"""The node whose rows go to its children, or -1."""
+KNOWN, OWN_SLOT = map(np.int64, (5, 6))
+"""Slots of all rows: what is known of the node already, and its own; or -1."""
+WANTED, BY_ROW = map(np.int64, (7, 9))
+"""Two columns each: which of the nodes are searched; whether the smaller, and whether both, have so
+few rows that they need no histogram."""
+N_NODES, N_LEAVES, VISITS, MEETINGS = map(np.int64, range(11, 15))
+_step = stack_array(np.int64, 15)
 
 # columns of the reals of a node
 GAIN, LOW, HIGH = 0, 1, 2
@@ -235,7 +249,7 @@ class Shape(NamedTuple):
     max_leaves, max_depth, best_first, min_gain
     last
         The number of the look that decides.
-    few
+    small_node
         Drawn rows of a pair, or of the smaller of it, up to which histograms are not kept.
     """
 
@@ -244,7 +258,7 @@ class Shape(NamedTuple):
     best_first: bool
     last: int
     min_gain: float
-    few: int
+    small_node: int
 
 
 class Nodes(NamedTuple):
@@ -402,14 +416,14 @@ def _propose(nodes: Any, node: Any, gains: Any) -> None:
 @inlined
 def _turn_to(look: Any, sample: Any, proposed: Any) -> None:
     """Let a look see the proposed features."""
-    few, every = look.features, sample.features
-    few.offsets[0] = few.places[0] = 0
+    chosen, every = look.features, sample.features
+    chosen.offsets[0] = chosen.places[0] = 0
     for k in range(proposed.shape[0]):
         j = proposed[k]
-        few.position[k], few.index[k] = j, every.index[j]
-        few.offsets[k + 1] = few.offsets[k] + every.offsets[j + 1] - every.offsets[j]
-        few.places[k + 1] = few.offsets[k + 1] + (k + 1) * SPREAD
-        few.categorical[k], few.monotone[k] = every.categorical[j], every.monotone[j]
+        chosen.position[k], chosen.index[k] = j, every.index[j]
+        chosen.offsets[k + 1] = chosen.offsets[k] + every.offsets[j + 1] - every.offsets[j]
+        chosen.places[k + 1] = chosen.offsets[k + 1] + (k + 1) * SPREAD
+        chosen.categorical[k], chosen.monotone[k] = every.categorical[j], every.monotone[j]
 
 
 @inlined
@@ -485,16 +499,16 @@ def _take_split(
     table, categorical = nodes.goes_left[node], features.categorical[j]
     own[FEATURE], own[THRESHOLD] = features.index[j], -1 if categorical else threshold
     nodes.reals[node, GAIN] = gain
-    of_few = bin_sums()
+    small_bins = bin_sums()
     if own[SLOT] < 0:
         gathered, bins = gathered_rows(), source.bins.reshape(-1)
         n = gather_rows(source, looks[0].rows, node, np.int64(0), gathered)
-        clear_bins(of_few, np.int64(TABLE))
-        add_gathered(bins, gathered, np.int64(0), n, own[FEATURE], of_few.reshape(-1))
+        clear_bins(small_bins, np.int64(TABLE))
+        add_gathered(bins, gathered, np.int64(0), n, own[FEATURE], small_bins.reshape(-1))
     for b in range(TABLE):
         table[b] = 1 if b <= threshold and not categorical else 0
     if categorical:
-        part = of_few[: stop - start]
+        part = small_bins[: stop - start]
         if own[SLOT + shape.last] >= 0:
             part = found.histograms[own[SLOT + shape.last], start:stop]
         category_set_inlined(part, total, rows.units, rows.bits, threshold, side, table)
@@ -502,7 +516,7 @@ def _take_split(
         table[stop - start - 1] = side
     for number in range(shape.last + 1):
         one, first, second = looks[number], np.int64(0), np.int64(0)
-        part, slot = of_few[: stop - start], own[SLOT + number]
+        part, slot = small_bins[: stop - start], own[SLOT + number]
         offset = start if number == 1 else one.features.offsets[features.position[j]]
         if slot >= 0:
             part = one.found.histograms[slot, offset : offset + stop - start]
@@ -724,10 +738,8 @@ def _add_up(
     team: Any,
     look: Any,
     nodes: Any,
-    first: Any,
+    step: Any,
     own: Any,
-    known: Any,
-    number: Any,
     f: Any,
     flat: Any,
     parts: Any,
@@ -735,10 +747,11 @@ def _add_up(
     """Histogram of one feature of the smaller, or only, node: the sum of all threads' parts.
 
     The parts are cleared on the way, while they are in the cache. All rows follow the plan
-    besides, by what the slot `known` has. `flat` and `parts` are the histograms and the threads'
+    besides, by what is known of the node. `flat` and `parts` are the histograms and the threads'
     parts as one row of numbers.
     """
     offsets, found, usual = look.features.offsets, look.found, look.features.usual[f]
+    number = step[NUMBER]
     n, start = 2 * (offsets[f + 1] - offsets[f]), _entry(found, own[SLOT + number], offsets[f])
     sums = flat[start : start + n]
     counted, at = np.int64(0), -_ONE
@@ -752,12 +765,12 @@ def _add_up(
         for b in range(n):
             part[b] = 0
     if at >= 0:
-        start = _entry(found, known, at)
+        start = _entry(found, step[KNOWN], at)
         before = flat[start : start + n]
         for b in range(n):
             if counted < 0:
                 sums[b] = before[b]
-            elif counted == first:
+            elif counted == step[FIRST]:
                 before[b] -= sums[b]
             else:
                 sums[b], before[b] = before[b] - sums[b], sums[b]
@@ -770,51 +783,32 @@ def _add_up(
 
 
 @inlined
-def _search(
-    team: Any,
-    look: Any,
-    nodes: Any,
-    source: Any,
-    first: Any,
-    n_searched: Any,
-    small: Any,
-    known: Any,
-    go: Any,
-    few: Any,
-    number: Any,
-    limits: Any,
-) -> None:
+def _search(step: Any, team: Any, look: Any, nodes: Any, source: Any, limits: Any) -> None:
     """Best splits of a node or of a pair, for this thread's share of the features.
 
     The larger of a pair has its parent's histogram, and takes the smaller's from it. Nodes of few
     rows, the smaller or both, have one small histogram, which is used for every feature in turn.
     """
-    offsets, found = look.features.offsets, look.found
-    start, stop = _share(offsets, team, team.thread), _share(offsets, team, team.thread + 1)
-    own = nodes.integers[first + small]
-    gathered, of_few, bins_listed, marks = gathered_rows(), bin_sums(), bin_list(), bin_marks()
-    flat_bins, flat_sums = source.bins.reshape(-1), of_few.reshape(-1)
+    offsets, found, number = look.features.offsets, look.found, step[NUMBER]
+    own = nodes.integers[step[FIRST] + step[SMALL]]
+    gathered, small_bins, marks = gathered_rows(), bin_sums(), bin_marks()
+    bins_listed, flat_bins, flat_sums = bin_list(), source.bins.reshape(-1), small_bins.reshape(-1)
     flat, parts = found.histograms.reshape(-1), found.partial.reshape(-1)
-    n_small = n_both = np.int64(0)
-    if few[0]:
-        clear_marks(marks)
-        n_small = n_both = gather_rows(source, look.rows, first + small, np.int64(0), gathered)
-    if few[1]:
-        n_both = gather_rows(source, look.rows, first + _ONE - small, n_small, gathered)
-    for f in range(start, stop):
+    n_small, n_both = _gather(step, source, look.rows, gathered, marks)
+    for f in range(_share(offsets, team, team.thread), _share(offsets, team, team.thread + 1)):
         size = offsets[f + 1] - offsets[f]
-        if not few[0]:
-            _add_up(team, look, nodes, first, own, known, number, f, flat, parts)
-        for step in range(n_searched):
-            which = small if step == 0 else _ONE - small
+        if not step[BY_ROW]:
+            _add_up(team, look, nodes, step, own, f, flat, parts)
+        for turn in range(step[N_SEARCHED]):
+            which = step[SMALL] if turn == 0 else _ONE - step[SMALL]
             # of a node that stays a leaf sums are wanted where the larger takes them from its own
-            if not go[which] and (step == 1 or few[0] == few[1]):
+            if not step[WANTED + which] and (turn == 1 or step[BY_ROW] == step[BY_ROW + 1]):
                 continue
-            node = nodes.integers[first + which]
-            histogram, n_bins_listed = of_few[:size], ALL_BINS
-            if few[step]:
-                clear_bins(of_few, size)
-                a, b = (np.int64(0), n_small) if step == 0 else (n_small, n_both)
+            node = nodes.integers[step[FIRST] + which]
+            histogram, n_bins_listed = small_bins[:size], ALL_BINS
+            if step[BY_ROW + turn]:
+                clear_bins(small_bins, size)
+                a, b = (np.int64(0), n_small) if turn == 0 else (n_small, n_both)
                 feature = look.features.index[f]
                 if b - a < size:
                     add_gathered_marked(flat_bins, gathered, a, b, feature, flat_sums, marks)
@@ -823,14 +817,14 @@ def _search(
                     add_gathered(flat_bins, gathered, a, b, feature, flat_sums)
             else:
                 histogram = found.histograms[node[SLOT + number], offsets[f] : offsets[f + 1]]
-                if step == 1:
+                if turn == 1:
                     at = _entry(found, node[SLOT + number], offsets[f])
                     rest, less = flat[at : at + 2 * size], flat_sums
-                    if not few[0]:
+                    if not step[BY_ROW]:
                         less = flat[_entry(found, own[SLOT + number], offsets[f]) :]
                     for i in range(2 * size):
                         rest[i] -= less[i]
-            _bound(limits, nodes, first + which)
+            _bound(limits, nodes, step[FIRST] + which)
             best_split_of(
                 histogram,
                 bins_listed,
@@ -846,6 +840,193 @@ def _search(
                 found.thresholds[which],
                 found.sides[which],
             )
+
+
+@inlined
+def _gather(step: Any, source: Any, rows: Any, gathered: Any, marks: Any) -> Any:
+    """Rows of nodes that are searched row by row: how many of the smaller, and in all."""
+    first, small, n_small, n_both = step[FIRST], step[SMALL], np.int64(0), np.int64(0)
+    if step[BY_ROW]:
+        clear_marks(marks)
+        n_small = n_both = gather_rows(source, rows, first + small, np.int64(0), gathered)
+    if step[BY_ROW + 1]:
+        n_both = gather_rows(source, rows, first + _ONE - small, n_small, gathered)
+    return n_small, n_both
+
+
+# --- the steps of a tree ------------------------------------------------------------------------
+
+
+@inlined
+def _meet(step: Any, team: Any) -> None:
+    step[MEETINGS] += 1
+    meet(team.counter, team.n_threads, step[MEETINGS])
+
+
+@inlined
+def _start(step: Any, team: Any, nodes: Any, looks: Any, last: Any) -> None:
+    """The first step: the sample looks at the root."""
+    _begin(nodes, looks, last)
+    for one in range(last + 1):
+        mine = looks[one].found.partial[team.thread]
+        for b in range(mine.shape[0]):  # whoever adds parts up clears them for the next node
+            mine[b, 0] = mine[b, 1] = 0
+    _take_slot(nodes, _ROOT, _SAMPLE)
+    for column in range(step.shape[0]):
+        step[column] = 0
+    step[N_SEARCHED] = step[N_NODES] = step[N_LEAVES] = step[WANTED] = 1
+    step[KNOWN] = step[OWN_SLOT] = step[PARTED] = -1
+
+
+@inlined
+def _choose(step: Any, nodes: Any, looks: Any, shape: Any, limits: Any) -> Any:
+    """What comes next: a look at new nodes, rows to part, all rows' look; False at the end."""
+    while True:
+        step[NUMBER] = -1
+        if step[WANTED] or step[WANTED + 1]:
+            step[NUMBER] = 0
+            if step[N_SEARCHED] == 2 and not step[BY_ROW]:
+                _take_slot(nodes, step[FIRST] + step[SMALL], _SAMPLE)
+            return True
+        if step[PARTED] >= 0:
+            return True
+        _free_slots_of_leaves(step, nodes, shape.last)
+        node = _next_node(nodes, shape.best_first)
+        if node < 0 or step[N_LEAVES] == shape.max_leaves:
+            return False
+        if nodes.integers[node, FEATURE] == _PROPOSED:
+            _let_all_rows_look(step, nodes, looks, node)
+            return True
+        _split(step, nodes, looks, shape, limits, node)
+
+
+@inlined
+def _free_slots_of_leaves(step: Any, nodes: Any, last: Any) -> None:
+    for which in range(step[N_SEARCHED]):
+        own = nodes.integers[step[FIRST] + which]
+        if own[FEATURE] == -1:
+            for one in range(last + 1):
+                _free_slot(nodes, own[SLOT + one], one)
+                own[SLOT + one] = -1
+
+
+@inlined
+def _let_all_rows_look(step: Any, nodes: Any, looks: Any, node: Any) -> None:
+    """All rows look at the features that the sample proposed for a node."""
+    step[NUMBER], step[FIRST], step[N_SEARCHED], step[SMALL] = 1, node, 1, 0
+    step[WANTED] = 1
+    step[BY_ROW] = step[BY_ROW + 1] = 0
+    _turn_to(looks[1], looks[0], nodes.proposed[node])
+    step[OWN_SLOT] = nodes.integers[node, SLOT + 1]
+    step[KNOWN] = _plan(nodes, node, looks[1])
+
+
+@inlined
+def _split(step: Any, nodes: Any, looks: Any, shape: Any, limits: Any, node: Any) -> None:
+    """Make the children of a node, and note which of them are searched, and how."""
+    first, last, sample = step[N_NODES], shape.last, looks[0]
+    _make_children(nodes, node, first)
+    step[FIRST], step[N_SEARCHED] = first, 2
+    step[N_NODES] += 2
+    step[N_LEAVES] += 1
+    _bound_children(nodes, node, sample, looks[last], last, limits[last])
+    for which in range(2):
+        own = nodes.integers[first + which]
+        weight = (own[WORDS + 2 * last + 1] & _LOW) * looks[last].rows.units[WEIGHT]
+        wanted = step[N_LEAVES] < shape.max_leaves and own[DEPTH] < shape.max_depth
+        wanted &= _count(own, sample, _SAMPLE) >= 2
+        step[WANTED + which] = wanted & (weight >= 2 * limits[last, MIN_SAMPLES_LEAF])
+    # the larger child takes over its parent's histogram
+    n_left = _count(nodes.integers[first], sample, _SAMPLE)
+    n_right = _count(nodes.integers[first + 1], sample, _SAMPLE)
+    small = _ONE if n_left > n_right else np.int64(0)
+    step[SMALL] = small
+    step[BY_ROW] = min(n_left, n_right) <= shape.small_node
+    step[BY_ROW + 1] = _count(nodes.integers[node], sample, _SAMPLE) <= shape.small_node
+    if step[BY_ROW + 1]:
+        _free_slot(nodes, nodes.integers[node, SLOT], _SAMPLE)
+    else:
+        nodes.integers[first + 1 - small, SLOT] = nodes.integers[node, SLOT]
+    # nobody asks which leaf a row of the sample is in
+    step[PARTED] = node if step[WANTED] or step[WANTED + 1] or last == 1 else -_ONE
+
+
+@inlined
+def _visit(step: Any, team: Any, nodes: Any, looks: Any, source: Any, last: Any) -> None:
+    """Go through the rows, lane by lane: part those of a split node, and add up the smaller's."""
+    number, n_lanes = step[NUMBER], looks[0].rows.ranges.shape[0]
+    lane = _take_lane(team, step[VISITS], n_lanes)
+    while lane >= 0:
+        if step[VISITS] == 0:
+            _begin_lane(team, looks, last, lane)
+        if step[PARTED] >= 0:
+            for one in range(last + 1):
+                _partition(nodes, step[PARTED], source, looks[one], one, lane)
+        if number >= 0 and not step[BY_ROW]:
+            node = step[FIRST] + step[SMALL]
+            _collect(source, looks[number], nodes, node, team.thread, number, lane)
+        lane = _take_lane(team, step[VISITS], n_lanes)
+    _meet(step, team)
+    # used again after the next visit's meeting
+    team.taken[step[VISITS] & _ONE, team.thread, 0] = 0
+    step[VISITS] += 1
+    step[PARTED] = -1
+
+
+@inlined
+def _decide(
+    step: Any, team: Any, nodes: Any, looks: Any, source: Any, shape: Any, limits: Any
+) -> None:
+    """Take the best splits that all threads have found, or propose features to all rows."""
+    number, last = step[NUMBER], shape.last
+    for which in range(step[N_SEARCHED]):
+        node = step[FIRST] + which
+        if not step[WANTED + which]:
+            continue
+        if number < last:
+            _propose(nodes, node, looks[number].found.gains[which])
+        else:
+            _take_split(nodes, node, looks, source, which, limits[last], shape)
+        if nodes.integers[node, FEATURE] != -1:
+            _wait(nodes, node, shape.best_first)
+    small = step[FIRST] + step[SMALL]
+    if number == last and nodes.integers[small, SLOT] < 0 and team.n_threads > 1:
+        _meet(step, team)  # rows were read, and may move now
+    _free_slot(nodes, step[OWN_SLOT], _ALL)
+    step[KNOWN] = step[OWN_SLOT] = -1
+    step[WANTED] = step[WANTED + 1] = 0
+
+
+@inlined
+def _nodes_of(nodes: Any, thread: Any) -> Any:
+    """A thread's own of all threads' nodes."""
+    return Nodes(
+        nodes.integers[thread],
+        nodes.reals[thread],
+        nodes.goes_left[thread],
+        nodes.proposed[thread],
+        nodes.held[thread],
+        nodes.free[thread],
+        nodes.n_free[thread],
+        nodes.plan[thread],
+        nodes.chosen[thread],
+        nodes.work[thread],
+        nodes.heap[thread],
+    )
+
+
+@inlined
+def _features_of(features: Any, thread: Any) -> Any:
+    """The features that a thread's look of all rows turns to."""
+    return Features(
+        features.position[thread],
+        features.index[thread],
+        features.offsets[thread],
+        features.places[thread],
+        features.categorical[thread],
+        features.monotone[thread],
+        features.usual[thread],
+    )
 
 
 @kernel
@@ -866,155 +1047,23 @@ def grow(
     `both` holds the two looks, `all_limits` a row for each; see `Team` for the counters.
     """
     thread = begin(part, pool, n_threads)
-    team, chosen = by_reference(Team(thread, n_threads, counter, taken)), both[1].features
-    chosen = Features(
-        chosen.position[thread],
-        chosen.index[thread],
-        chosen.offsets[thread],
-        chosen.places[thread],
-        chosen.categorical[thread],
-        chosen.monotone[thread],
-        chosen.usual[thread],
-    )
+    team, chosen = Team(thread, n_threads, counter, taken), _features_of(both[1].features, thread)
     looks: Any = by_reference(both[0]), by_reference(Look(both[1].rows, chosen, both[1].found))
-    nodes = Nodes(
-        all_nodes.integers[thread],
-        all_nodes.reals[thread],
-        all_nodes.goes_left[thread],
-        all_nodes.proposed[thread],
-        all_nodes.held[thread],
-        all_nodes.free[thread],
-        all_nodes.n_free[thread],
-        all_nodes.plan[thread],
-        all_nodes.chosen[thread],
-        all_nodes.work[thread],
-        all_nodes.heap[thread],
-    )
-    source, nodes = by_reference(source), by_reference(nodes)
-    limits = _pair_of_limits()
+    team, source = by_reference(team), by_reference(source)
+    nodes, limits, step = by_reference(_nodes_of(all_nodes, thread)), _pair_of_limits(), _step()
     for one in range(2):
         for j in range(N_LIMITS):
             limits[one, j] = all_limits[one, j]
-    last, sample, decider = shape.last, looks[0], looks[shape.last]
-    n_lanes = sample.rows.ranges.shape[0]
-    n_nodes, n_leaves = np.int64(1), np.int64(1)
-    meeting, visit = np.int64(0), np.int64(0)
-    _begin(nodes, looks, last)
-    for one in range(last + 1):
-        mine = looks[one].found.partial[thread]
-        for b in range(mine.shape[0]):  # whoever adds parts up clears them for the next node
-            mine[b, 0] = mine[b, 1] = 0
-    _take_slot(nodes, _ROOT, _SAMPLE)
-    # nodes under search: the root, a pair of which `small` has fewer rows, or one at its turn
-    first, n_searched, small = np.int64(0), np.int64(1), np.int64(0)
-    known = own_slot = parted = -_ONE
-    # whether the smaller of a pair, and whether both, have so few rows that they need no histogram;
-    # in memory, since LLVM would compile the search once for each case if it could know that
-    # nothing changes them
-    few = _pair_of_flags()
-    few[0] = few[1] = False
-    go = _pair_of_flags()
-    go[0], go[1] = True, False
-    while True:
-        number = np.int64(-1)
-        if go[0] or go[1]:
-            number = np.int64(0)
-            if n_searched == 2 and not few[0]:
-                _take_slot(nodes, first + small, _SAMPLE)
-        elif parted < 0:
-            for which in range(n_searched):
-                own = nodes.integers[first + which]
-                if own[FEATURE] == -1:
-                    for one in range(last + 1):
-                        _free_slot(nodes, own[SLOT + one], one)
-                        own[SLOT + one] = -1
-            node = _next_node(nodes, shape.best_first)
-            if node < 0 or n_leaves == shape.max_leaves:
-                break
-            if nodes.integers[node, FEATURE] != _PROPOSED:
-                _make_children(nodes, node, n_nodes)
-                first, n_searched = n_nodes, np.int64(2)
-                n_nodes += 2
-                n_leaves += 1
-                _bound_children(nodes, node, sample, decider, last, limits[last])
-                for which in range(2):
-                    own = nodes.integers[first + which]
-                    go[which] = n_leaves < shape.max_leaves and own[DEPTH] < shape.max_depth
-                    weight = (own[WORDS + 2 * last + 1] & _LOW) * decider.rows.units[WEIGHT]
-                    go[which] &= _count(own, sample, _SAMPLE) >= 2
-                    go[which] &= weight >= 2 * limits[last, MIN_SAMPLES_LEAF]
-                # the larger child takes over its parent's histogram
-                left, right = nodes.integers[first], nodes.integers[first + 1]
-                n_left, n_right = _count(left, sample, _SAMPLE), _count(right, sample, _SAMPLE)
-                small = _ONE if n_left > n_right else np.int64(0)
-                few[0] = _count(nodes.integers[first + small], sample, _SAMPLE) <= shape.few
-                few[1] = _count(nodes.integers[node], sample, _SAMPLE) <= shape.few
-                if few[1]:
-                    _free_slot(nodes, nodes.integers[node, SLOT], _SAMPLE)
-                else:
-                    nodes.integers[first + 1 - small, SLOT] = nodes.integers[node, SLOT]
-                # nobody asks which leaf a row of the sample is in
-                parted = node if go[0] or go[1] or last == 1 else -_ONE
-                continue
-            number, first, n_searched, small = _ONE, node, _ONE, np.int64(0)
-            go[0] = True
-            few[0] = few[1] = False
-            _turn_to(decider, sample, nodes.proposed[node])
-            own_slot = nodes.integers[node, SLOT + 1]
-            known = _plan(nodes, node, decider)
-        look = looks[max(number, 0)]
-        lane = _take_lane(team, visit, n_lanes)
-        while lane >= 0:
-            if visit == 0:
-                _begin_lane(team, looks, last, lane)
-            if parted >= 0:
-                for one in range(last + 1):
-                    _partition(nodes, parted, source, looks[one], one, lane)
-            if number >= 0 and not few[0]:
-                node = first + small
-                _collect(source, look, nodes, node, team.thread, number, lane)
-            lane = _take_lane(team, visit, n_lanes)
-        meeting += 1
-        meet(team.counter, team.n_threads, meeting)
-        team.taken[visit & _ONE, team.thread, 0] = 0  # used again after the next visit's meeting
-        visit += 1
-        parted = -_ONE
-        if number >= 0:
-            _search(
-                team,
-                look,
-                nodes,
-                source,
-                first,
-                n_searched,
-                small,
-                known,
-                go,
-                few,
-                number,
-                limits[number],
-            )
-            meeting += 1
-            meet(team.counter, team.n_threads, meeting)
-            for which in range(n_searched):
-                if not go[which]:
-                    continue
-                node = first + which
-                if number < last:
-                    _propose(nodes, node, look.found.gains[which])
-                else:
-                    _take_split(nodes, node, looks, source, which, limits[last], shape)
-                if nodes.integers[node, FEATURE] != -1:
-                    _wait(nodes, node, shape.best_first)
-            if number == last and nodes.integers[first + small, SLOT] < 0 and team.n_threads > 1:
-                meeting += 1  # rows were read, and may move now
-                meet(team.counter, team.n_threads, meeting)
-            _free_slot(nodes, own_slot, _ALL)
-            known = own_slot = -_ONE
-            go[0] = go[1] = False
-    _end(nodes, n_nodes)
+    _start(step, team, nodes, looks, shape.last)
+    while _choose(step, nodes, looks, shape, limits):
+        _visit(step, team, nodes, looks, source, shape.last)
+        if step[NUMBER] >= 0:
+            _search(step, team, looks[step[NUMBER]], nodes, source, limits[step[NUMBER]])
+            _meet(step, team)
+            _decide(step, team, nodes, looks, source, shape, limits)
+    _end(nodes, step[N_NODES])
     end(part, pool)
-    return n_nodes
+    return step[N_NODES]
 
 
 @kernel
