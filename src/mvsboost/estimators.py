@@ -2,34 +2,43 @@
 
 from __future__ import annotations
 
-import math
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from os import PathLike
 from typing import Any, TypeVar
-from zlib import crc32
 
 import numpy as np
 from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils import check_random_state, column_or_1d, compute_class_weight
+from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from mvsboost.arguments import (
+    VALIDATION,
+    check_checkpoint,
+    check_order,
+    check_parts,
+    class_weights,
+    eval_items,
+    fingerprint,
+    naming,
+    signs_by_feature,
+    starting_point,
+)
 from mvsboost.boosting import TrainConfig, TrainResult, train
 from mvsboost.callbacks import Callback, Checkpoint, EarlyStopping, LogProgress, check_callbacks
 from mvsboost.data import Columns, Dataset, check_lengths, check_weight, ingest
 from mvsboost.data.ingest import as_table
+from mvsboost.data.targets import labels_of, numbers_of, vector_of
 from mvsboost.errors import DataError, ModelFormatError, ObjectiveError, ParameterError
 from mvsboost.exact.random import rows_set_aside
 from mvsboost.metrics import Metric, default_metric, get_metric
 from mvsboost.model import Model
-from mvsboost.model.files import check_path
 from mvsboost.objectives import Objective, make_objective, same_kind
 from mvsboost.parameters import (
     check_parameters,
@@ -50,9 +59,6 @@ on one or two weighted rows can be arbitrarily large."""
 
 SMALL_SAMPLE, LOOK = 100, 4
 """Rows under which a sample only proposes, unless asked otherwise, and how many features."""
-
-VALIDATION = "validation"
-"""Name of the evaluation set that `validation_fraction` sets aside."""
 
 E = TypeVar("E", bound="_MVSEstimator")
 
@@ -129,13 +135,13 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         sampler.validate()
         self._note_columns(X, reset=True)
         columns = ingest(X, categorical_features=self.categorical_features)
-        start = _starting_point(init_model, resume)
+        start = starting_point(init_model, resume)
         if not isinstance(X, Mapping):  # which has no positions
-            _check_order(columns, start)
+            check_order(columns, start)
         target = self._encode_target(y, start)
         objective = self._make_objective()
         objective.check_target(target)
-        held_out = _eval_items(eval_set)
+        held_out = eval_items(eval_set)
         evaluated = bool(held_out) or self.validation_fraction is not None
         metrics = self._metrics(objective)
         callbacks = self._callbacks(evaluated)
@@ -143,17 +149,17 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         weight = check_weight(sample_weight, columns.n_rows, "sample_weight")
         dataset, evaluation = self._datasets(columns, target, weight, held_out, start, seed)
         for name, data in evaluation.items():
-            with _naming(name):
+            with naming(name):
                 objective.check_values(data.rows.target)
         about = self._about()
         if resume is not None:
             sets = {"training": dataset, **evaluation}
-            about["data"] = {name: _fingerprint(one) for name, one in sets.items()}
+            about["data"] = {name: fingerprint(one) for name, one in sets.items()}
             about["seed"] = seed
             callbacks.append(Checkpoint(resume))  # the last, so that it saves what others note
         config = self._config(objective, sampler, metrics if evaluated else [], dataset, seed)
         if start is not None and resume is not None:
-            _check_checkpoint(start.metadata, about, resume)
+            check_checkpoint(start.metadata, about, resume)
             if start.n_iterations > config.n_estimators:
                 allowed = f"at least {start.n_iterations}, which the checkpoint to resume has"
                 raise ParameterError("n_estimators", config.n_estimators, allowed)
@@ -226,19 +232,19 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         if self.validation_fraction is not None:
             groups = target if self._n_classes() else np.zeros(len(target))
             apart = rows_set_aside(groups, self.validation_fraction, seed)
-            _check_parts(self.validation_fraction, groups, apart, weight)
+            check_parts(self.validation_fraction, groups, apart, weight)
             part = None if weight is None else weight[apart]
             held_out[VALIDATION] = (columns.take(apart), target[apart], part)
             columns, target = columns.take(~apart), target[~apart]
             weight = None if weight is None else weight[~apart]
         for i, (table, labels, rows) in enumerate(eval_items):
-            with _naming(f"eval_{i}"):
+            with naming(f"eval_{i}"):
                 held_out[f"eval_{i}"] = (table, self._encode_eval(labels), rows)
         weight = self._class_weighted(target, weight)
         dataset = self._binned(columns, target, weight, start, seed)
         evaluation = {}
         for name, (table, labels, rows) in held_out.items():
-            with _naming(name):
+            with naming(name):
                 evaluation[name] = Dataset.from_data(
                     table,
                     labels,
@@ -297,7 +303,7 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
             colsample=float(self.colsample),
             leaf_values=str(self.leaf_values),
             order=int(self.order),
-            monotone=_monotone(self.monotone_constraints, dataset),
+            monotone=signs_by_feature(self.monotone_constraints, dataset),
             metrics=metrics,
             seed=seed,
             n_threads=self._threads(),
@@ -562,7 +568,7 @@ class MVSClassifier(ClassifierMixin, _MVSEstimator):  # type: ignore[misc]
         self.verbose = verbose
 
     def _encode_target(self, y: Any, start: Model | None) -> NDArray[np.float64]:
-        labels = _labels_of(y)
+        labels = labels_of(y)
         check_classification_targets(labels)
         if start is not None and "classes" in start.metadata:
             self._restore_labels(start.metadata)
@@ -574,7 +580,7 @@ class MVSClassifier(ClassifierMixin, _MVSEstimator):  # type: ignore[misc]
         return codes.astype(np.float64)
 
     def _encode_eval(self, y: Any) -> NDArray[np.float64]:
-        return self._codes(_labels_of(y), "eval_set", "the training classes")
+        return self._codes(labels_of(y), "eval_set", "the training classes")
 
     def _codes(self, labels: NDArray[Any], what: str, known: str) -> NDArray[np.float64]:
         unknown = labels[~np.isin(labels, self.classes_)]
@@ -597,7 +603,7 @@ class MVSClassifier(ClassifierMixin, _MVSEstimator):  # type: ignore[misc]
             return weight
         codes, by_class = target.astype(int), np.ones(len(self.classes_))
         if isinstance(self.class_weight, Mapping):
-            by_class[:] = _weights_of(self.classes_.tolist(), self.class_weight)
+            by_class[:] = class_weights(self.classes_.tolist(), self.class_weight)
         else:
             present = np.unique(codes)  # a model may be continued without some
             by_class[present] = compute_class_weight(
@@ -714,7 +720,7 @@ class MVSRegressor(RegressorMixin, _MVSEstimator):  # type: ignore[misc]
         self.verbose = verbose
 
     def _encode_target(self, y: Any, start: Model | None) -> NDArray[np.float64]:
-        return _numbers(_vector(y))
+        return numbers_of(vector_of(y))
 
     def _make_objective(self) -> Objective:
         spec = "squared" if _is_auto(self.objective) else self.objective
@@ -732,6 +738,10 @@ class MVSRegressor(RegressorMixin, _MVSEstimator):  # type: ignore[misc]
     def _predictions(self, scores: NDArray[np.float64]) -> NDArray[Any]:
         values: NDArray[Any] = self.model_.objective.link.inverse(scores)[0]
         return values
+
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"
 
 
 _DOCUMENTATION = """Gradient-boosted trees for {task} on rows chosen by Minimal Variance Sampling.
@@ -795,248 +805,3 @@ for _class, _task, _more, _example in (
         more=_more,
         example=_example,
     )
-
-
-# --- small parts --------------------------------------------------------------------------------
-
-
-def _is_auto(value: Any) -> bool:
-    return isinstance(value, str) and value == "auto"
-
-
-def _vector(y: Any) -> NDArray[Any]:
-    if y is None:
-        raise DataError("training requires y to be passed, but the target y is None")
-    if isinstance(y, np.ma.MaskedArray) and y.mask.any():
-        row = int(np.ma.getmaskarray(y).argmax())
-        raise DataError(f"Input y contains a masked value, first in row {row}: leave such rows out")
-    array = np.asarray(y)
-    if array.dtype.kind == "c":
-        raise DataError(f"Complex data not supported, got y of dtype {array.dtype}")
-    if array.dtype.kind == "U" and isinstance(y, (list, tuple)):
-        # numbers among text, and missing labels, have become text: look at the objects
-        objects = np.array(y, dtype=object)
-        array = array if all(isinstance(label, str) for label in objects.flat) else objects
-    vector: NDArray[Any] = column_or_1d(array, warn=True)
-    if not len(vector):
-        raise DataError("y is empty: it must hold one value for each row of X")
-    return vector
-
-
-def _numbers(y: NDArray[Any]) -> NDArray[np.float64]:
-    if y.dtype.kind in "mM":
-        raise DataError(
-            f"y must hold numbers, not {y.dtype}: make it the time since a day of your choice, "
-            "in a unit of your choice"
-        )
-    try:
-        return y.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"y must hold numbers: {error}") from error
-
-
-def _labels_of(y: Any) -> NDArray[Any]:
-    """Labels, none of which is missing, all of one type that has an order."""
-    labels = _vector(y)
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        row = int(np.argmin(np.isfinite(labels)))
-        raise DataError(f"Input y contains NaN or infinity: row {row} holds {labels[row]}")
-    if labels.dtype.kind in "SmM":
-        raise DataError(f"y must hold numbers, text or booleans, not {labels.dtype}: make it text")
-    if labels.dtype.kind != "O":
-        return labels
-    kinds: dict[str, int] = {}
-    for row, label in enumerate(labels):
-        if label is None or _is_missing(label):
-            raise DataError(f"Input y contains a missing label: row {row} holds {label!r}")
-        kinds.setdefault(_kind_of(label), row)
-    if len(kinds) > 1:
-        rows = " and ".join(f"row {row} holds {labels[row]!r}" for row in kinds.values())
-        raise DataError(f"y must hold labels of one type: {rows}")
-    if "text" in kinds:
-        return labels
-    plain = np.array(labels.tolist())  # numbers or booleans
-    if plain.dtype.kind not in "biuf":
-        raise DataError(f"y must hold numbers, text or booleans, not {labels[0]!r}: make it text")
-    return plain
-
-
-def _kind_of(label: Any) -> str:
-    return next(
-        (name for name, kind in _KINDS_OF_LABELS.items() if isinstance(label, kind)), "other"
-    )
-
-
-_KINDS_OF_LABELS: dict[str, Any] = {
-    "text": str,
-    "boolean": (bool, np.bool_),
-    "number": (int, float, np.number),
-}
-
-
-def _is_missing(label: Any) -> bool:
-    """Whether a label is not equal to itself, as NaN, NaT and pandas' NA are not."""
-    try:
-        return not bool(label == label)
-    except (TypeError, ValueError):
-        return True
-
-
-def _weights_of(labels: list[Any], by_label: Mapping[Any, Any]) -> list[float]:
-    """A weight for each class; 1 for one that the mapping leaves out."""
-    unknown = [key for key in by_label if key not in labels]
-    if unknown and not all(label in by_label for label in labels):
-        allowed = f"keyed by classes, which are {labels}"
-        raise ParameterError("class_weight", unknown[0], allowed)
-    weights = [by_label.get(label, 1.0) for label in labels]
-    for label, weight in zip(labels, weights, strict=True):
-        if not isinstance(weight, (int, float, np.number)) or not 0.0 <= weight < math.inf:
-            allowed = f"a number, finite and not negative, for class {label!r}"
-            raise ParameterError("class_weight", weight, allowed)
-    return weights
-
-
-@contextmanager
-def _naming(name: str) -> Iterator[None]:
-    """Say in errors which evaluation set they are about."""
-    own = name == VALIDATION
-    where = "rows set aside" if own else f"eval_set[{name.removeprefix('eval_')}]"
-    try:
-        yield
-    except DataError as error:
-        raise type(error)(f"{where}: {error}") from error
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{where}: {error}") from error
-
-
-def _check_parts(
-    fraction: float,
-    groups: NDArray[np.float64],
-    apart: NDArray[np.bool_],
-    weight: NDArray[np.float64] | None,
-) -> None:
-    """Rows must be left to train on, of every class, and to validate on; and weigh something."""
-    if not apart.any():
-        allowed = f"large enough that one of the {len(apart)} rows is set aside"
-        raise ParameterError("validation_fraction", fraction, allowed)
-    if len(np.unique(groups[~apart])) < len(np.unique(groups)):
-        allowed = f"small enough that rows to train on are left of all {len(apart)}, of every class"
-        raise ParameterError("validation_fraction", fraction, allowed)
-    for rows, verb in ((apart, "sets aside"), (~apart, "leaves to train on")):
-        if weight is not None and not weight[rows].any():
-            raise DataError(
-                f"sample_weight must not be zero for every row that validation_fraction={fraction} "
-                f"{verb}: change it or random_state, or leave out rows of weight zero"
-            )
-
-
-def _fingerprint(dataset: Dataset) -> str:
-    """A short name for the rows that are trained on."""
-    rows, check = dataset.rows, 0
-    for array in (rows.bins, rows.target, rows.weight):
-        if array is not None:
-            check = crc32(np.ascontiguousarray(array).data, check)
-    return f"{rows.n_rows} rows, {check:08x}"
-
-
-def _check_checkpoint(
-    stored: Mapping[str, Any], now: Mapping[str, Any], path: str | PathLike[str]
-) -> None:
-    """A checkpoint is gone on from with the same parameters, but for trees, and the same data."""
-    fix = f"pass the same, or remove {os.fspath(path)!r} to start anew"
-    ours = now["parameters"]
-    then = stored.get("parameters", ours)  # a bare model, as `train` writes, has none
-    for name in sorted({*then, *ours} - {"n_estimators"}):
-        if then.get(name) != ours.get(name):
-            allowed = f"{then.get(name)!r}, as in the checkpoint to resume ({fix})"
-            raise ParameterError(name, ours.get(name), allowed)
-    then = stored.get("data", now["data"])
-    for name in sorted({*then, *now["data"]}):
-        if then.get(name) != now["data"].get(name):
-            raise DataError(
-                f"the checkpoint to resume is of other data ({name}: {then.get(name)}) than this "
-                f"fit's ({now['data'].get(name)}): {fix}"
-            )
-
-
-def _eval_items(eval_set: Any) -> list[tuple[Any, Any, Any]]:
-    if eval_set is None:
-        return []
-    if not isinstance(eval_set, (tuple, list)):
-        raise ParameterError(
-            "eval_set", type(eval_set), "a list of (X, y) or (X, y, sample_weight)"
-        )
-    one = isinstance(eval_set, tuple) and not all(map(_looks_like_a_set, eval_set))
-    pairs = [eval_set] if one else eval_set
-    for pair in pairs:
-        if not isinstance(pair, tuple) or len(pair) not in (2, 3):
-            raise ParameterError(
-                "eval_set", type(pair), "a list of (X, y) or (X, y, sample_weight)"
-            )
-    return [(pair[0], pair[1], pair[2] if len(pair) == 3 else None) for pair in pairs]
-
-
-def _looks_like_a_set(item: Any) -> bool:
-    """Whether it is a tuple of X and y, and no X or y that is a tuple."""
-    parts = item[:2] if isinstance(item, tuple) and len(item) in (2, 3) else ("",)
-    return all(hasattr(part, "__len__") and not isinstance(part, str) for part in parts)
-
-
-def _starting_point(init_model: Any, resume: str | PathLike[str] | None) -> Model | None:
-    """The model to go on from."""
-    if init_model is not None and resume is not None:
-        raise ParameterError("resume", resume, "left out where init_model is given")
-    if resume is not None:
-        return Model.load(resume) if check_path(resume, "resume").exists() else None
-    if isinstance(init_model, _MVSEstimator):
-        check_is_fitted(init_model, "model_")
-        return init_model.model_
-    if init_model is None or isinstance(init_model, Model):
-        return init_model
-    if not isinstance(init_model, (str, PathLike)):
-        raise ParameterError("init_model", init_model, "an estimator, a Model or a path")
-    return Model.load(init_model)
-
-
-def _check_order(columns: Columns, start: Model | None) -> None:
-    """Columns must be in the order of the model to start from, as in a prediction."""
-    if start is None or columns.names is None or not start.schema.named:
-        return
-    names = list(start.schema.names)
-    if list(columns.names) != names and sorted(columns.names) == sorted(names):
-        raise DataError(
-            f"the columns of X are in another order than those of the model to start from, "
-            f"{names}: put them in that order"
-        )
-
-
-def _monotone(constraints: Any, dataset: Dataset) -> dict[int, int]:
-    """Signs by binned feature, from signs by input column."""
-    if constraints is None:
-        return {}
-    names = dataset.schema.names
-    if isinstance(constraints, Mapping):
-        by_column = {_column_index(key, names): sign for key, sign in constraints.items()}
-    else:
-        if len(constraints) != len(names):
-            raise ParameterError(
-                "monotone_constraints", constraints, f"of length {len(names)}, one for each column"
-            )
-        by_column = dict(enumerate(constraints))
-    for sign in by_column.values():
-        if sign not in (-1, 0, 1):
-            raise ParameterError("monotone_constraints", sign, "made of -1, 0 and 1")
-    for column, sign in by_column.items():
-        if sign and dataset.schema.features[column].is_categorical:
-            allowed = "on numeric features only"
-            raise ParameterError("monotone_constraints", {names[column]: sign}, allowed)
-    source = dataset.mapper.source
-    return {f: int(by_column[int(c)]) for f, c in enumerate(source) if by_column.get(int(c))}
-
-
-def _column_index(key: Any, names: Sequence[str]) -> int:
-    if isinstance(key, str) and key in names:
-        return names.index(key)
-    if isinstance(key, (int, np.integer)) and 0 <= key < len(names):
-        return int(key)
-    raise ParameterError("monotone_constraints", key, f"keyed by columns, one of {list(names)}")

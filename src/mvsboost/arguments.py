@@ -1,0 +1,199 @@
+"""What `fit` takes besides X and y, checked: evaluation sets, a first model, constraints."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from os import PathLike
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from mvsboost.data import Columns, Dataset
+from mvsboost.errors import DataError, ParameterError
+from mvsboost.model import Model
+from mvsboost.model.files import check_path
+
+__all__ = [
+    "VALIDATION",
+    "check_checkpoint",
+    "check_order",
+    "check_parts",
+    "class_weights",
+    "eval_items",
+    "fingerprint",
+    "naming",
+    "signs_by_feature",
+    "starting_point",
+]
+
+VALIDATION = "validation"
+"""Name of the evaluation set that `validation_fraction` sets aside."""
+
+
+def class_weights(labels: list[Any], by_label: Mapping[Any, Any]) -> list[float]:
+    """A weight for each class; 1 for one that the mapping leaves out."""
+    unknown = [key for key in by_label if key not in labels]
+    if unknown and not all(label in by_label for label in labels):
+        allowed = f"keyed by classes, which are {labels}"
+        raise ParameterError("class_weight", unknown[0], allowed)
+    weights = [by_label.get(label, 1.0) for label in labels]
+    for label, weight in zip(labels, weights, strict=True):
+        if not isinstance(weight, (int, float, np.number)) or not 0.0 <= weight < math.inf:
+            allowed = f"a number, finite and not negative, for class {label!r}"
+            raise ParameterError("class_weight", weight, allowed)
+    return weights
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Say in errors which evaluation set they are about."""
+    own = name == VALIDATION
+    where = "rows set aside" if own else f"eval_set[{name.removeprefix('eval_')}]"
+    try:
+        yield
+    except DataError as error:
+        raise type(error)(f"{where}: {error}") from error
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{where}: {error}") from error
+
+
+def check_parts(
+    fraction: float,
+    groups: NDArray[np.float64],
+    apart: NDArray[np.bool_],
+    weight: NDArray[np.float64] | None,
+) -> None:
+    """Rows must be left to train on, of every class, and to validate on; and weigh something."""
+    if not apart.any():
+        allowed = f"large enough that one of the {len(apart)} rows is set aside"
+        raise ParameterError("validation_fraction", fraction, allowed)
+    if len(np.unique(groups[~apart])) < len(np.unique(groups)):
+        allowed = f"small enough that rows to train on are left of all {len(apart)}, of every class"
+        raise ParameterError("validation_fraction", fraction, allowed)
+    for rows, verb in ((apart, "sets aside"), (~apart, "leaves to train on")):
+        if weight is not None and not weight[rows].any():
+            raise DataError(
+                f"sample_weight must not be zero for every row that validation_fraction={fraction} "
+                f"{verb}: change it or random_state, or leave out rows of weight zero"
+            )
+
+
+def fingerprint(dataset: Dataset) -> str:
+    """A short name for the rows that are trained on."""
+    rows, check = dataset.rows, 0
+    for array in (rows.bins, rows.target, rows.weight):
+        if array is not None:
+            check = crc32(np.ascontiguousarray(array).data, check)
+    return f"{rows.n_rows} rows, {check:08x}"
+
+
+def check_checkpoint(
+    stored: Mapping[str, Any], now: Mapping[str, Any], path: str | PathLike[str]
+) -> None:
+    """A checkpoint is gone on from with the same parameters, but for trees, and the same data."""
+    fix = f"pass the same, or remove {os.fspath(path)!r} to start anew"
+    ours = now["parameters"]
+    then = stored.get("parameters", ours)  # a bare model, as `train` writes, has none
+    for name in sorted({*then, *ours} - {"n_estimators"}):
+        if then.get(name) != ours.get(name):
+            allowed = f"{then.get(name)!r}, as in the checkpoint to resume ({fix})"
+            raise ParameterError(name, ours.get(name), allowed)
+    then = stored.get("data", now["data"])
+    for name in sorted({*then, *now["data"]}):
+        if then.get(name) != now["data"].get(name):
+            raise DataError(
+                f"the checkpoint to resume is of other data ({name}: {then.get(name)}) than this "
+                f"fit's ({now['data'].get(name)}): {fix}"
+            )
+
+
+def eval_items(eval_set: Any) -> list[tuple[Any, Any, Any]]:
+    """X, y and weights, or None, of each evaluation set."""
+    if eval_set is None:
+        return []
+    if not isinstance(eval_set, (tuple, list)):
+        raise ParameterError(
+            "eval_set", type(eval_set), "a list of (X, y) or (X, y, sample_weight)"
+        )
+    one = isinstance(eval_set, tuple) and not all(map(_looks_like_a_set, eval_set))
+    pairs = [eval_set] if one else eval_set
+    for pair in pairs:
+        if not isinstance(pair, tuple) or len(pair) not in (2, 3):
+            raise ParameterError(
+                "eval_set", type(pair), "a list of (X, y) or (X, y, sample_weight)"
+            )
+    return [(pair[0], pair[1], pair[2] if len(pair) == 3 else None) for pair in pairs]
+
+
+def _looks_like_a_set(item: Any) -> bool:
+    """Whether it is a tuple of X and y, and no X or y that is a tuple."""
+    parts = item[:2] if isinstance(item, tuple) and len(item) in (2, 3) else ("",)
+    return all(hasattr(part, "__len__") and not isinstance(part, str) for part in parts)
+
+
+def starting_point(init_model: Any, resume: str | PathLike[str] | None) -> Model | None:
+    """The model to go on from."""
+    if init_model is not None and resume is not None:
+        raise ParameterError("resume", resume, "left out where init_model is given")
+    if resume is not None:
+        return Model.load(resume) if check_path(resume, "resume").exists() else None
+    if isinstance(init_model, BaseEstimator):
+        check_is_fitted(init_model, "model_")
+        model: Model = init_model.model_
+        return model
+    if init_model is None or isinstance(init_model, Model):
+        return init_model
+    if not isinstance(init_model, (str, PathLike)):
+        raise ParameterError("init_model", init_model, "an estimator, a Model or a path")
+    return Model.load(init_model)
+
+
+def check_order(columns: Columns, start: Model | None) -> None:
+    """Columns must be in the order of the model to start from, as in a prediction."""
+    if start is None or columns.names is None or not start.schema.named:
+        return
+    names = list(start.schema.names)
+    if list(columns.names) != names and sorted(columns.names) == sorted(names):
+        raise DataError(
+            f"the columns of X are in another order than those of the model to start from, "
+            f"{names}: put them in that order"
+        )
+
+
+def signs_by_feature(constraints: Any, dataset: Dataset) -> dict[int, int]:
+    """Signs by binned feature, from signs by input column."""
+    if constraints is None:
+        return {}
+    names = dataset.schema.names
+    if isinstance(constraints, Mapping):
+        by_column = {_column_index(key, names): sign for key, sign in constraints.items()}
+    else:
+        if len(constraints) != len(names):
+            raise ParameterError(
+                "monotone_constraints", constraints, f"of length {len(names)}, one for each column"
+            )
+        by_column = dict(enumerate(constraints))
+    for sign in by_column.values():
+        if sign not in (-1, 0, 1):
+            raise ParameterError("monotone_constraints", sign, "made of -1, 0 and 1")
+    for column, sign in by_column.items():
+        if sign and dataset.schema.features[column].is_categorical:
+            allowed = "on numeric features only"
+            raise ParameterError("monotone_constraints", {names[column]: sign}, allowed)
+    source = dataset.mapper.source
+    return {f: int(by_column[int(c)]) for f, c in enumerate(source) if by_column.get(int(c))}
+
+
+def _column_index(key: Any, names: Sequence[str]) -> int:
+    if isinstance(key, str) and key in names:
+        return names.index(key)
+    if isinstance(key, (int, np.integer)) and 0 <= key < len(names):
+        return int(key)
+    raise ParameterError("monotone_constraints", key, f"keyed by columns, one of {list(names)}")

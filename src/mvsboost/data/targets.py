@@ -1,0 +1,93 @@
+"""From what a user passes as y to numbers or labels, or to an error that says what is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import column_or_1d
+
+from mvsboost.errors import DataError
+
+__all__ = ["labels_of", "numbers_of", "vector_of"]
+
+
+def vector_of(y: Any) -> NDArray[Any]:
+    """One value a row, whatever its type."""
+    if y is None:
+        raise DataError("training requires y to be passed, but the target y is None")
+    if isinstance(y, np.ma.MaskedArray) and y.mask.any():
+        row = int(np.ma.getmaskarray(y).argmax())
+        raise DataError(f"Input y contains a masked value, first in row {row}: leave such rows out")
+    array = np.asarray(y)
+    if array.dtype.kind == "c":
+        raise DataError(f"Complex data not supported, got y of dtype {array.dtype}")
+    if array.dtype.kind == "U" and isinstance(y, (list, tuple)):
+        # numbers among text, and missing labels, have become text: look at the objects
+        objects = np.array(y, dtype=object)
+        array = array if all(isinstance(label, str) for label in objects.flat) else objects
+    vector: NDArray[Any] = column_or_1d(array, warn=True)
+    if not len(vector):
+        raise DataError("y is empty: it must hold one value for each row of X")
+    return vector
+
+
+def numbers_of(y: NDArray[Any]) -> NDArray[np.float64]:
+    """Values as float64."""
+    if y.dtype.kind in "mM":
+        raise DataError(
+            f"y must hold numbers, not {y.dtype}: make it the time since a day of your choice, "
+            "in a unit of your choice"
+        )
+    try:
+        return y.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"y must hold numbers: {error}") from error
+
+
+def labels_of(y: Any) -> NDArray[Any]:
+    """Labels, none of which is missing, all of one type that has an order."""
+    labels = vector_of(y)
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        row = int(np.argmin(np.isfinite(labels)))
+        raise DataError(f"Input y contains NaN or infinity: row {row} holds {labels[row]}")
+    if labels.dtype.kind in "SmM":
+        raise DataError(f"y must hold numbers, text or booleans, not {labels.dtype}: make it text")
+    if labels.dtype.kind != "O":
+        return labels
+    kinds: dict[str, int] = {}
+    for row, label in enumerate(labels):
+        if label is None or _is_missing(label):
+            raise DataError(f"Input y contains a missing label: row {row} holds {label!r}")
+        kinds.setdefault(_kind_of(label), row)
+    if len(kinds) > 1:
+        rows = " and ".join(f"row {row} holds {labels[row]!r}" for row in kinds.values())
+        raise DataError(f"y must hold labels of one type: {rows}")
+    if "text" in kinds:
+        return labels
+    plain = np.array(labels.tolist())  # numbers or booleans
+    if plain.dtype.kind not in "biuf":
+        raise DataError(f"y must hold numbers, text or booleans, not {labels[0]!r}: make it text")
+    return plain
+
+
+def _kind_of(label: Any) -> str:
+    return next(
+        (name for name, kind in _KINDS_OF_LABELS.items() if isinstance(label, kind)), "other"
+    )
+
+
+_KINDS_OF_LABELS: dict[str, Any] = {
+    "text": str,
+    "boolean": (bool, np.bool_),
+    "number": (int, float, np.number),
+}
+
+
+def _is_missing(label: Any) -> bool:
+    """Whether a label is not equal to itself, as NaN, NaT and pandas' NA are not."""
+    try:
+        return not bool(label == label)
+    except (TypeError, ValueError):
+        return True
