@@ -10,12 +10,12 @@ JOBS ?= 2
 SIZE ?= quick
 CASES ?= 20000
 
-.PHONY: demo test test-oldest campaign bench paper lint unit unit-nojit coverage docs clean
+.PHONY: demo test test-oldest campaign bench paper lint unit unit-nojit unit-plain-numba coverage docs clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/mvsboost demo --out demo-results
 
-test: lint unit unit-nojit coverage
+test: lint unit unit-nojit unit-plain-numba coverage
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
@@ -27,10 +27,16 @@ unit: $(VENV)/dev.stamp
 	rm -f .coverage .coverage.*
 	$(BIN)/pytest -q -n $(JOBS) --dist worksteal --cov --cov-report= --durations=10
 
-# plain Python in place of compiled kernels: real tracebacks, and lines that coverage can count
+# kernels as plain Python: real tracebacks, and lines that coverage can count
 unit-nojit: $(VENV)/dev.stamp
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -n $(JOBS) --dist worksteal --cov --cov-append --cov-report= \
-		-m "not large" -W "ignore:overflow encountered:RuntimeWarning" --durations=10
+		-m "not large" -W "ignore:overflow encountered:RuntimeWarning" --durations=10 \
+		tests/kernels tests/runtime tests/exact tests/trees tests/backends
+
+# what compiles kernels where Numba's insides are not what they were
+unit-plain-numba: $(VENV)/dev.stamp
+	MVSBOOST_PLAIN_NUMBA=1 NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)/plain-kernels $(BIN)/pytest -q -n $(JOBS) \
+		--dist worksteal tests/kernels tests/trees tests/backends/test_models.py
 
 coverage: $(VENV)/dev.stamp
 	$(BIN)/coverage report --skip-covered --fail-under=95

@@ -29,6 +29,7 @@ def along(model, X, column, low=-2.5, high=2.5):
     return model.raw_scores(model.bin(rows))[0].reshape(60, -1)
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("leaf_values", ["all", "sample"])
 @pytest.mark.parametrize("second_look", [0, 2])
 @pytest.mark.parametrize(
@@ -52,6 +53,7 @@ def test_constraints_hold_on_a_grid(sampler, second_look, leaf_values, table, ma
     assert (np.diff(along(model, X, 1), axis=1) <= 1e-12).all()
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("objective", [Logistic(), Absolute(), Quantile(0.8)], ids=repr)
 @pytest.mark.parametrize("max_leaves", [None, 10])
 def test_constraints_hold_for_other_losses_and_by_level(objective, max_leaves, table, make_config):

@@ -14,6 +14,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.datamodel import models
+from numba.core.imputils import impl_ret_borrowed
 from numba.core.typing.templates import AttributeTemplate
 from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, register_model
 
@@ -36,6 +37,9 @@ class Reference(types.Type):
         return number, Reference(kind) if isinstance(kind, types.NamedTuple) else kind
 
 
+borrowed: Any = impl_ret_borrowed
+"""Counts a field that is read as one reference more, where references are counted."""
+
 register_model(Reference)(models.OpaqueModel)
 
 
@@ -52,9 +56,9 @@ def _load_field(context: Any, builder: Any, reference: Any, value: Any, name: st
     number, kind = reference.field(name)
     place = builder.bitcast(value, context.get_value_type(reference.to).as_pointer())
     place = builder.gep(place, [i32(0), i32(number)])
-    return (
-        builder.bitcast(place, value.type) if isinstance(kind, Reference) else builder.load(place)
-    )
+    if isinstance(kind, Reference):
+        return builder.bitcast(place, value.type)
+    return borrowed(context, builder, kind, builder.load(place))
 
 
 _lower: Any = lower_getattr_generic
