@@ -36,7 +36,7 @@ unit-nojit: $(VENV)/dev.stamp
 # what compiles kernels where Numba's insides are not what they were
 unit-plain-numba: $(VENV)/dev.stamp
 	MVSBOOST_PLAIN_NUMBA=1 NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)/plain-kernels $(BIN)/pytest -q -n $(JOBS) \
-		--dist worksteal tests/kernels tests/trees tests/backends/test_models.py
+		--dist worksteal tests/kernels tests/trees/test_grower.py tests/backends/test_models.py
 
 coverage: $(VENV)/dev.stamp
 	$(BIN)/coverage report --skip-covered --fail-under=95
