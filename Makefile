@@ -47,7 +47,7 @@ test-oldest: $(OLDEST)/stamp
 	NUMBA_CACHE_DIR=$(CURDIR)/$(OLDEST)/kernels $(OLDEST)/bin/pytest -q -n $(JOBS) --dist worksteal \
 		-W ignore::pyparsing.warnings.PyparsingDeprecationWarning
 
-# combinations of features under invariants, half an hour or more; see docs/reliability.md
+# combinations of features under invariants, a quarter of an hour; see docs/reliability.md
 campaign: $(VENV)/dev.stamp
 	$(BIN)/python tests/combinations/campaign.py --cases $(CASES) --jobs $(JOBS) --out campaign.md
 

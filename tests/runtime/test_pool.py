@@ -172,7 +172,7 @@ def test_functions_of_python_and_kernels_take_turns():
 
 @needs_threads
 @pytest.mark.usefixtures("small_slices")
-def test_several_crews_at_once():
+def test_several_pools_at_once():
     def fit(_: int) -> bool:
         threads = ThreadPool(3)
         for n in range(40, 140):

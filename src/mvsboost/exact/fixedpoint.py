@@ -64,7 +64,7 @@ MAX_IDS = int(np.iinfo(ROW).max) + 1
 """Rows there may be in all, drawn or not: 32 bits number them.
 
 A backend keeps positions as `ROW`, and ranks by score break ties by 32 bits of the row's id
-(`protocol.score_key`). Sums of all rows (`sum_scale`) would have room for more: at so many rows
+(`draws.score_key`). Sums of all rows (`sum_scale`) would have room for more: at so many rows
 the largest value still has 2**30 levels.
 """
 

@@ -104,7 +104,7 @@ def threshold_sums(part: Any, pool: Any, scores: Any, mu: float, scale: float) -
 
 @inlined
 def _score_key(key: Any, score: Any, row: Any) -> Any:
-    """One row of `protocol.score_key`."""
+    """One row of `draws.score_key`."""
     low = np.uint32(row) ^ np.uint32(key & np.uint64(0xFFFFFFFF))
     low = np.uint32((low ^ (low >> np.uint32(16))) * np.uint32(0x85EBCA6B))
     low = np.uint32((low ^ (low >> np.uint32(13))) * np.uint32(0xC2B2AE35))

@@ -121,7 +121,7 @@ class Sample:
 
         Examples
         --------
-        >>> from mvsboost.backends.protocol import DrawSummary
+        >>> from mvsboost.backends.draws import DrawSummary
         >>> record = Sample(DrawSummary(2, 1, 3.0, 1.0, 1.0, 4.0, 10.0), rate=0.5).as_record()
         >>> record["rows"], record["certain"], record["effective_sample_size"]
         (2, 1, 1.6)

@@ -37,7 +37,7 @@ def cut_smallest(backend: SampledRows, key: RankKey, k: int) -> np.uint64:
     Examples
     --------
     >>> import numpy as np
-    >>> from mvsboost.backends.protocol import RankKey
+    >>> from mvsboost.backends.draws import RankKey
     >>> from mvsboost.testing import GradientRows
     >>> rows, key = GradientRows(np.ones(10), np.ones(10)), RankKey(np.uint64(5))
     >>> cut = cut_smallest(rows, key, 3)
