@@ -94,7 +94,6 @@ def exp(x: Any) -> Any:
     Examples
     --------
     >>> import numpy as np
-    from numba.extending import overload
     >>> bool(abs(exp(np.float64(1.0)) - np.e) < 1e-15)
     True
     """
@@ -129,7 +128,6 @@ def log(x: Any) -> Any:
     Examples
     --------
     >>> import numpy as np
-    from numba.extending import overload
     >>> float(log(np.float64(1.0)))
     0.0
     """
@@ -165,7 +163,6 @@ def coarse_exp(x: Any) -> Any:
     Examples
     --------
     >>> import numpy as np
-    from numba.extending import overload
     >>> bool(abs(coarse_exp(np.float64(1.0)) / np.e - 1) < 1e-8)
     True
     """
