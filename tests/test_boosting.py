@@ -849,4 +849,4 @@ def test_trees_and_constraints_are_checked(given, message, make_data, make_confi
 
 def test_what_is_no_model_cannot_be_continued(make_data, make_config):
     with pytest.raises(ParameterError, match="init_model must be a Model, such as an estimator's"):
-        train(make_data("logistic", 60), make_config(), init_model="model.json")
+        train(make_data("squared", 60), make_config(), init_model="model.json")

@@ -12,7 +12,6 @@ from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from mvsboost.data import Columns, Dataset
@@ -138,13 +137,15 @@ def _looks_like_a_set(item: Any) -> bool:
     return all(hasattr(part, "__len__") and not isinstance(part, str) for part in parts)
 
 
-def starting_point(init_model: Any, resume: str | PathLike[str] | None) -> Model | None:
-    """The model to go on from."""
+def starting_point(
+    init_model: Any, resume: str | PathLike[str] | None, estimator: type[Any]
+) -> Model | None:
+    """The model to go on from: an `estimator`'s, a model, or that of a file."""
     if init_model is not None and resume is not None:
         raise ParameterError("resume", resume, "left out where init_model is given")
     if resume is not None:
         return Model.load(resume) if check_path(resume, "resume").exists() else None
-    if isinstance(init_model, BaseEstimator):
+    if isinstance(init_model, estimator):
         check_is_fitted(init_model, "model_")
         model: Model = init_model.model_
         return model

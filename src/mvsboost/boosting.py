@@ -25,7 +25,7 @@ from mvsboost.exact.fixedpoint import Packing
 from mvsboost.exact.random import Purpose, stream_key, uniform
 from mvsboost.model import Model
 from mvsboost.objectives import Objective
-from mvsboost.preparation import Prepared, TrainConfig, prepare, start_model
+from mvsboost.preparation import Prepared, TrainConfig, check_arguments, prepare, start_model
 from mvsboost.sampling import (
     GradientMoments,
     LeafSummary,
@@ -105,9 +105,11 @@ def train(
         Whether `init_model` is a checkpoint of this very run: if early stopping has ended that,
         no tree is added.
     """
+    check_arguments(dataset, config, eval_sets, init_model)
+    checked = check_callbacks(callbacks)
     rows = prepare(dataset, config, eval_sets, backend)
     model = start_model(rows, init_model, metadata, resume=resume)
-    run = _Run(rows, model, check_callbacks(callbacks), init_model, resumed=resume)
+    run = _Run(rows, model, checked, init_model, resumed=resume)
     with run.watched():
         for iteration in run.iterations:
             try:

@@ -135,7 +135,7 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         sampler.validate()
         self._note_columns(X, reset=True)
         columns = ingest(X, categorical_features=self.categorical_features)
-        start = starting_point(init_model, resume)
+        start = starting_point(init_model, resume, _MVSEstimator)
         if not isinstance(X, Mapping):  # which has no positions
             check_order(columns, start)
         target = self._encode_target(y, start)

@@ -23,7 +23,7 @@ from mvsboost.sampling import Sampler
 from mvsboost.trees import FeatureTable, Tree, TreeParams
 from mvsboost.trees.leaves import residual_quantiles
 
-__all__ = ["Prepared", "TrainConfig", "prepare", "start_model"]
+__all__ = ["Prepared", "TrainConfig", "check_arguments", "prepare", "start_model"]
 
 _QUANTILE_STEPS = 3
 """Times that a quantile is looked for among residuals of the last one found: these are rounded
@@ -133,8 +133,7 @@ def prepare(
     eval_sets: Mapping[str, Dataset] | None,
     factory: BackendFactory | None,
 ) -> Prepared:
-    """Check what a run is made of, and put its rows behind backends."""
-    _check_arguments(dataset, config, eval_sets)
+    """Check values and rows of a run, and put the rows behind backends."""
     eval_sets = dict(eval_sets or {})
     config.validate()
     if dataset.weight_unit != 1.0:
@@ -206,7 +205,7 @@ def _baseline(backend: Backend, objective: Objective) -> NDArray[np.float64]:
     return np.asarray(objective.baseline(means, quantile), np.float64)
 
 
-def _check_arguments(dataset: Any, config: Any, eval_sets: Any) -> None:
+def check_arguments(dataset: Any, config: Any, eval_sets: Any, init_model: Any) -> None:
     """Of the right types, and in the right order."""
     if not isinstance(dataset, Dataset):
         raise ParameterError("dataset", type(dataset), "a Dataset, such as Dataset.from_data makes")
@@ -216,6 +215,9 @@ def _check_arguments(dataset: Any, config: Any, eval_sets: Any) -> None:
         isinstance(data, Dataset) for data in (eval_sets or {}).values()
     ):
         raise ParameterError("eval_sets", type(eval_sets), "a mapping from names to Datasets")
+    if not isinstance(init_model, Model | None):
+        allowed = "a Model, such as an estimator's model_ or what Model.load reads"
+        raise ParameterError("init_model", type(init_model), allowed)
 
 
 def _check_mapper(data: Dataset, mapper: BinMapper, what: str) -> None:
@@ -223,10 +225,7 @@ def _check_mapper(data: Dataset, mapper: BinMapper, what: str) -> None:
         raise DataError(f"{what} must be binned by the training set's mapper: pass mapper=")
 
 
-def _check_start(model: Any, dataset: Dataset, objective: Objective) -> None:
-    if not isinstance(model, Model):
-        allowed = "a Model, such as an estimator's model_ or what Model.load reads"
-        raise ParameterError("init_model", type(model), allowed)
+def _check_start(model: Model, dataset: Dataset, objective: Objective) -> None:
     if model.n_outputs != objective.n_outputs:
         raise DataError(
             f"init_model has {model.n_outputs} output(s), objective {objective.name!r} has "

@@ -51,7 +51,7 @@ def grown(backend, packing, params):
 @pytest.fixture
 def sizes(monkeypatch):
     """Leaves and histograms that there was room for, tree by tree."""
-    seen, make_nodes, found = [], growing.grow.make_nodes, growing._found
+    seen, make_nodes, found = [], growing.tree.make_nodes, growing._found
 
     def noted_nodes(n_threads, n_leaves, *others):
         seen.append([n_leaves])
@@ -61,7 +61,7 @@ def sizes(monkeypatch):
         seen[-1].append(slots)
         return found(take, name, n, entries, spread, slots, n_threads)
 
-    monkeypatch.setattr(growing.grow, "make_nodes", noted_nodes)
+    monkeypatch.setattr(growing.tree, "make_nodes", noted_nodes)
     monkeypatch.setattr(growing, "_found", noted_found)
     return seen
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.dummy import DummyClassifier
 
 from mvsboost import GOSS, MVS, SGB, MVSClassifier, MVSRegressor
 from mvsboost.callbacks import EarlyStopping, TimeLimit
@@ -192,6 +193,8 @@ def test_what_is_passed_to_fit():
         classifier().fit(X, Y, eval_set=3)
     with pytest.raises(ParameterError, match="init_model must be an estimator"):
         classifier().fit(X, Y, init_model=3)
+    with pytest.raises(ParameterError, match="init_model must be an estimator"):
+        classifier().fit(X, Y, init_model=DummyClassifier().fit(X, Y))
     with pytest.raises(ParameterError, match="quantile must be left out"):
         MVSRegressor(quantile=0.3).fit(X, Y)
     with pytest.raises(DataError, match="must not be negative"):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from functools import cache
 
 import numba
@@ -26,9 +23,10 @@ def test_a_known_release_is_not_tried_out(probe, monkeypatch):
     assert probe()
 
 
+@pytest.mark.parametrize("version", ["1.2.0rc1", "0+unknown"])
 @pytest.mark.parametrize("works", [True, False])
-def test_a_later_release_is_tried_out(works, probe, monkeypatch):
-    monkeypatch.setattr(numba, "__version__", "1.2.0rc1")
+def test_another_release_is_tried_out(works, version, probe, monkeypatch):
+    monkeypatch.setattr(numba, "__version__", version)
     monkeypatch.setattr(private, "_try_out", lambda: works)
     assert probe() is works
 
@@ -52,25 +50,3 @@ def test_insides_that_have_changed_are_not_used(monkeypatch, caplog):
     monkeypatch.setattr(private, "inlined_compiler", gone)
     assert not private._try_out()
     assert "plain numba.njit compiles kernels: cannot import name" in caplog.text
-
-
-FIT = """
-import numpy as np
-from mvsboost import MVSRegressor
-
-X = np.linspace(0, 1, 200)[:, None]
-print(repr(float(MVSRegressor(n_estimators=3).fit(X, X[:, 0] ** 2).predict(X).sum())))
-"""
-
-
-@pytest.mark.large
-def test_kernels_by_plain_numba_give_the_same_model(tmp_path):
-    def predicted(**more: str) -> str:
-        environment = {**os.environ, **more}
-        command = [sys.executable, "-c", FIT]
-        return subprocess.run(
-            command, env=environment, capture_output=True, text=True, check=True
-        ).stdout
-
-    plain = predicted(MVSBOOST_PLAIN_NUMBA="1", NUMBA_CACHE_DIR=str(tmp_path))
-    assert plain == predicted(MVSBOOST_PLAIN_NUMBA="0")

@@ -17,6 +17,7 @@ import hashlib
 import logging
 import os
 import pickle
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, partial
@@ -26,7 +27,14 @@ from typing import Any
 
 import numba
 
-__all__ = ["compiled_on_disk", "inlined_compiler", "probe", "protect_cache"]
+__all__ = [
+    "INLINED_OPTIONS",
+    "KERNEL_OPTIONS",
+    "compiled_on_disk",
+    "inlined_compiler",
+    "probe",
+    "protect_cache",
+]
 
 logger = logging.getLogger("mvsboost")
 
@@ -51,8 +59,9 @@ def probe() -> bool:
     """Whether the insides of this release of Numba are as they are used here."""
     if os.environ.get("MVSBOOST_PLAIN_NUMBA", "0") != "0":
         return False
-    release = tuple(int(part) for part in numba.__version__.split(".")[:2])
-    return release <= _KNOWN or _try_out()
+    release = re.match(r"(\d+)\.(\d+)", numba.__version__)
+    known = release is not None and tuple(map(int, release.groups())) <= _KNOWN
+    return known or _try_out()
 
 
 def _try_out() -> bool:

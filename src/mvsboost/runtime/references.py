@@ -37,9 +37,6 @@ class Reference(types.Type):
         return number, Reference(kind) if isinstance(kind, types.NamedTuple) else kind
 
 
-borrowed: Any = impl_ret_borrowed
-"""Counts a field that is read as one reference more, where references are counted."""
-
 register_model(Reference)(models.OpaqueModel)
 
 
@@ -58,15 +55,17 @@ def _load_field(context: Any, builder: Any, reference: Any, value: Any, name: st
     place = builder.gep(place, [i32(0), i32(number)])
     if isinstance(kind, Reference):
         return builder.bitcast(place, value.type)
-    return borrowed(context, builder, kind, builder.load(place))
+    # where references are counted, who reads a field has one more
+    return _borrowed(context, builder, kind, builder.load(place))
 
 
 _lower: Any = lower_getattr_generic
+_borrowed: Any = impl_ret_borrowed
 _lower(Reference)(_load_field)
 
 
 @intrinsic
-def _refer_to(_context: Any, values: Any) -> Any:
+def _reference_to(_context: Any, values: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         store: Any = cgutils.alloca_once_value
         return builder.bitcast(store(builder, arguments[0]), ir.IntType(8).as_pointer())
@@ -78,5 +77,5 @@ def _same(values: Any) -> Any:
     return values
 
 
-by_reference: Any = _same if PLAIN else _refer_to
+by_reference: Any = _same if PLAIN else _reference_to
 """``by_reference(values)``: a reference to a named tuple, good until the calling kernel returns."""

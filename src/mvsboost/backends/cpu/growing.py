@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mvsboost.backends.messages import GrownNodes, TreeRequest
 from mvsboost.exact.dtypes import NODE, PACKED
 from mvsboost.exact.fixedpoint import Packing
-from mvsboost.kernels import tree as grow
+from mvsboost.kernels import tree
 from mvsboost.kernels.apply import number_dtype
 from mvsboost.kernels.histogram import feature_offsets
 from mvsboost.kernels.small_nodes import MOST_ROWS
@@ -51,10 +51,10 @@ class Members:
         self.scratch = scratch
         self.ranges = {0: (0, len(words))}
 
-    def rows(self, packing: Packing, ranges: NDArray[np.int64]) -> grow.Rows:
+    def rows(self, packing: Packing, ranges: NDArray[np.int64]) -> tree.Rows:
         """The rows for a look; `ranges` is room."""
         units, bits = packing.units(), packing.count_bits
-        return grow.Rows(self.words, self.total, self.order, self.scratch, ranges, units, bits)
+        return tree.Rows(self.words, self.total, self.order, self.scratch, ranges, units, bits)
 
 
 class TreeGrower:
@@ -65,7 +65,7 @@ class TreeGrower:
     n_bins : int64 array
         Regular bins of each feature.
     sparse : SparseTable or None
-        What the lists of a `grow.Source` mean, where it has lists.
+        What the lists of a `tree.Source` mean, where it has lists.
     threads : ThreadPool
     arena : Arena
     """
@@ -82,9 +82,9 @@ class TreeGrower:
         self._threads = threads
         self._arena = arena
         self._room: _Room | None = None
-        self._features: grow.Features | None = None
+        self._features: tree.Features | None = None
 
-    def _look_at(self, request: TreeRequest) -> grow.Features:
+    def _look_at(self, request: TreeRequest) -> tree.Features:
         """The sample looks at all features of the request, often those of the tree before."""
         kept = self._features
         if kept is None or kept.index is not request.features:
@@ -100,7 +100,7 @@ class TreeGrower:
             return True
         leaves, look, n_threads = size.leaves, size.look, size.n_threads
         every, few, _ = self._entries(look)
-        nodes = n_threads * grow.bytes_of_nodes(leaves, look)
+        nodes = n_threads * tree.bytes_of_nodes(leaves, look)
         ranges = size.n_looks * size.n_lanes * (2 * leaves - 1) * 4
         histograms = 2 * (size.slots * every + (leaves + 1) * few)
         return nodes + 8 * (ranges + histograms) <= MOST_ROOM
@@ -123,7 +123,7 @@ class TreeGrower:
             n_looks=n_looks,
             look=min(request.second_look, n_features) * (n_looks - 1),
             n_threads=n_threads,
-            n_lanes=n_threads * (grow.LANES if several else 1),
+            n_lanes=n_threads * (tree.LANES if several else 1),
         )
 
     def grow(
@@ -132,7 +132,7 @@ class TreeGrower:
         size: Size,
         sample: Members,
         all_rows: Members | None,
-        source: grow.Source,
+        source: tree.Source,
     ) -> tuple[GrownNodes, NDArray[Any] | None]:
         """Grow a tree with up to as many threads as its rows are worth.
 
@@ -143,7 +143,7 @@ class TreeGrower:
         counter, taken = np.zeros(1, np.int64), np.zeros((2, n_threads, CACHE_LINE), np.int64)
         lanes = size.n_looks, size.n_lanes
         ranges = self._arena.take("ranges", (*lanes, 2 * leaves - 1, 4), np.int64)
-        shape = grow.Shape(
+        shape = tree.Shape(
             leaves,
             _ANY_DEPTH if request.max_depth is None else request.max_depth,
             request.max_leaves is not None,
@@ -155,18 +155,18 @@ class TreeGrower:
         if all_rows is not None and request.all_rows is not None:
             decider = all_rows.rows(request.all_rows, ranges[1])
         both = (
-            grow.Look(of_sample, features, room.found[0]),
-            grow.Look(decider, room.chosen, room.found[1]),
+            tree.Look(of_sample, features, room.found[0]),
+            tree.Look(decider, room.chosen, room.found[1]),
         )
         limits, whole = _limits(request), self._threads.whole
         n: int = whole(
-            n_threads, grow.grow, counter, taken, source, both, shape, limits, room.nodes
+            n_threads, tree.grow, counter, taken, source, both, shape, limits, room.nodes
         )
         leaf = None
         if all_rows is not None:
             n_rows = len(all_rows.words)
             leaf = self._arena.take("leaf", (n_rows,), number_dtype(2 * leaves - 1))
-            whole(n_threads, grow.mark_leaves, decider, room.nodes.integers[0], n, leaf)
+            whole(n_threads, tree.mark_leaves, decider, room.nodes.integers[0], n, leaf)
         return _as_result(room.nodes, n, all_rows is not None), leaf
 
     def _entries(self, look: int) -> tuple[int, int, int]:
@@ -184,7 +184,7 @@ class TreeGrower:
             self._room = _Room(
                 size,
                 _no_features(n_threads, look),
-                grow.make_nodes(n_threads, leaves, look),
+                tree.make_nodes(n_threads, leaves, look),
                 (
                     _found(take, "sample", n, every, spread, size.slots, n_threads),
                     # the node under a second look needs one more
@@ -221,9 +221,9 @@ class _Room(NamedTuple):
     """What trees are grown in, much of it for each thread."""
 
     size: Size
-    chosen: grow.Features
-    nodes: grow.Nodes
-    found: tuple[grow.Found, grow.Found]
+    chosen: tree.Features
+    nodes: tree.Nodes
+    found: tuple[tree.Found, tree.Found]
 
     def holds(self, size: Size) -> bool:
         """Whether a tree of this size can be grown here; the next sample may be a little larger."""
@@ -238,9 +238,9 @@ def _found(
     spread: int,
     slots: int,
     n_threads: int,
-) -> grow.Found:
+) -> tree.Found:
     """Room for a look at n features with so many entries in all."""
-    return grow.Found(
+    return tree.Found(
         histograms=take(f"histograms {name}", (slots, entries, 2), PACKED),
         partial=take(f"partial {name}", (n_threads, spread, 2), PACKED),
         gains=np.empty((2, n)),
@@ -251,7 +251,7 @@ def _found(
 
 def _features(
     request: TreeRequest, n_bins: NDArray[np.int64], sparse: SparseTable | None
-) -> grow.Features:
+) -> tree.Features:
     """The features of a request in the order in which they lie in a histogram of the sample."""
     index = request.features
     n, offsets = len(index), feature_offsets(n_bins, index)
@@ -260,7 +260,7 @@ def _features(
     else:
         places, usual = np.empty(n + 1, np.int64), sparse.usual[index]
         places[:n], places[n] = sparse.places[index], sparse.places[-1]
-    return grow.Features(
+    return tree.Features(
         position=np.arange(n, dtype=np.int64),
         index=index,
         offsets=offsets,
@@ -271,9 +271,9 @@ def _features(
     )
 
 
-def _no_features(n_threads: int, n: int) -> grow.Features:
+def _no_features(n_threads: int, n: int) -> tree.Features:
     """Room for the features that each thread's look will turn to; all rows are never listed."""
-    return grow.Features(
+    return tree.Features(
         position=np.empty((n_threads, n), np.int64),
         index=np.empty((n_threads, n), np.int64),
         offsets=np.empty((n_threads, n + 1), np.int64),
@@ -284,7 +284,7 @@ def _no_features(n_threads: int, n: int) -> grow.Features:
     )
 
 
-def _small_node_rows(features: grow.Features) -> int:
+def _small_node_rows(features: tree.Features) -> int:
     """Rows of nodes that are searched faster one by one than by their histograms.
 
     There are no more of them than a feature has bins, on the mean.
@@ -309,11 +309,11 @@ def _limits(request: TreeRequest) -> NDArray[np.float64]:
     return limits
 
 
-def _as_result(nodes: grow.Nodes, n: int, exact: bool) -> GrownNodes:
+def _as_result(nodes: tree.Nodes, n: int, exact: bool) -> GrownNodes:
     """Copies, since the next tree is grown in the same room; but for the tables of sides."""
-    links, reals = np.empty((4, n), NODE), np.empty((grow.N_REALS, n))
+    links, reals = np.empty((4, n), NODE), np.empty((tree.N_REALS, n))
     sample, all_rows = np.empty((n, 2), PACKED), np.empty((n if exact else 0, 2), PACKED)
-    grow.copy_nodes(nodes, links, reals, sample, all_rows)
+    tree.copy_nodes(nodes, links, reals, sample, all_rows)
     feature, threshold, left, right = links
     gain, lower, upper = reals
     return GrownNodes(
