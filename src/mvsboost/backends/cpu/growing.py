@@ -138,16 +138,35 @@ class TreeGrower:
 
         A second look knows the leaf of every row in the end, which is returned as well.
         """
+        arguments = self.kernel_arguments(request, size, sample, all_rows, source)
+        n: int = self._threads.whole(size.n_threads, tree.grow, *arguments)
+        *_, (_, decider), _, _, nodes = arguments
+        leaf = None
+        if all_rows is not None:
+            shape, dtype = (len(all_rows.words),), number_dtype(2 * size.leaves - 1)
+            leaf = self._arena.take("leaf", shape, dtype)
+            rows, links = decider.rows, nodes.integers[0]
+            self._threads.whole(size.n_threads, tree.mark_leaves, rows, links, n, leaf)
+        return grown_nodes(nodes, n, all_rows is not None), leaf
+
+    def kernel_arguments(
+        self,
+        request: TreeRequest,
+        size: Size,
+        sample: Members,
+        all_rows: Members | None,
+        source: tree.Source,
+    ) -> tuple[Any, ...]:
+        """What `tree.grow` is called with, after what every kernel of all threads is."""
         room, features = self._prepare(size), self._look_at(request)
-        leaves, n_threads, last = size.leaves, size.n_threads, size.n_looks - 1
-        counter, taken = np.zeros(1, np.int64), np.zeros((2, n_threads, CACHE_LINE), np.int64)
+        counter, taken = np.zeros(1, np.int64), np.zeros((2, size.n_threads, CACHE_LINE), np.int64)
         lanes = size.n_looks, size.n_lanes
-        ranges = self._arena.take("ranges", (*lanes, 2 * leaves - 1, 4), np.int64)
+        ranges = self._arena.take("ranges", (*lanes, 2 * size.leaves - 1, 4), np.int64)
         shape = tree.Shape(
-            leaves,
+            size.leaves,
             _ANY_DEPTH if request.max_depth is None else request.max_depth,
             request.max_leaves is not None,
-            last,
+            size.n_looks - 1,
             request.min_gain,
             _small_node_rows(features),
         )
@@ -158,16 +177,7 @@ class TreeGrower:
             tree.Look(of_sample, features, room.found[0]),
             tree.Look(decider, room.chosen, room.found[1]),
         )
-        limits, whole = _limits(request), self._threads.whole
-        n: int = whole(
-            n_threads, tree.grow, counter, taken, source, both, shape, limits, room.nodes
-        )
-        leaf = None
-        if all_rows is not None:
-            n_rows = len(all_rows.words)
-            leaf = self._arena.take("leaf", (n_rows,), number_dtype(2 * leaves - 1))
-            whole(n_threads, tree.mark_leaves, decider, room.nodes.integers[0], n, leaf)
-        return _as_result(room.nodes, n, all_rows is not None), leaf
+        return counter, taken, source, both, shape, _limits(request), room.nodes
 
     def _entries(self, look: int) -> tuple[int, int, int]:
         """Entries of a histogram of all features, of the `look` largest, and of a thread's part."""
@@ -309,7 +319,7 @@ def _limits(request: TreeRequest) -> NDArray[np.float64]:
     return limits
 
 
-def _as_result(nodes: tree.Nodes, n: int, exact: bool) -> GrownNodes:
+def grown_nodes(nodes: tree.Nodes, n: int, exact: bool) -> GrownNodes:
     """Copies, since the next tree is grown in the same room; but for the tables of sides."""
     links, reals = np.empty((4, n), NODE), np.empty((tree.N_REALS, n))
     sample, all_rows = np.empty((n, 2), PACKED), np.empty((n if exact else 0, 2), PACKED)

@@ -7,9 +7,12 @@ Threads would not do: Numba compiles one function at a time.
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,16 +23,16 @@ from numpy.typing import NDArray
 
 from mvsboost.backends.cpu.backend import CPUBackend
 from mvsboost.backends.cpu.compilation import announce_compilation, logger, needs_compilation
-from mvsboost.backends.cpu.growing import Members, TreeGrower
+from mvsboost.backends.cpu.growing import Members, TreeGrower, grown_nodes
 from mvsboost.backends.draws import Poisson, Score, ScoreRule
 from mvsboost.backends.messages import BinnedRows, RowSet, TreeRequest
 from mvsboost.exact.dtypes import BIN, NODE, PACKED, ROW, TABLE
 from mvsboost.exact.fixedpoint import Packing
 from mvsboost.kernels.apply import TreeArrays
 from mvsboost.kernels.nodes import describe_nodes, finish_nodes
-from mvsboost.kernels.tree import Source
+from mvsboost.kernels.tree import Source, grow, make_nodes
 from mvsboost.runtime.arena import Arena
-from mvsboost.runtime.jit import kernels_are_kept
+from mvsboost.runtime.jit import kernels_are_kept, without_thrashing
 from mvsboost.runtime.pool import CALLER, make_pool, mark_awake, serve
 from mvsboost.runtime.threads import ThreadPool
 
@@ -40,7 +43,8 @@ _DONE = 17
 """Status of a helper that has compiled its part; 0 is that of any program that ends early."""
 
 _PROGRAM = f"""
-import sys
+import gc, sys
+gc.disable()
 sys.path[:] = sys.argv[1:]
 from mvsboost.backends.cpu.precompile import compile_the_rest
 compile_the_rest()
@@ -63,7 +67,8 @@ def prepare_kernels(cores: int) -> None:
         return
     begin = time.perf_counter()
     try:
-        compile_growing()
+        with _without_collector():
+            compile_growing()
         # it had as much to do: if it takes twice as long, something is wrong with it
         helper.wait(timeout=time.perf_counter() - begin)
     except subprocess.TimeoutExpired:
@@ -72,6 +77,18 @@ def prepare_kernels(cores: int) -> None:
         helper.kill()
         if (status := helper.wait()) != _DONE:
             logger.debug("the process that helps to compile ended with status %d", status)
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Leave cycles of objects alone: Numba makes millions of objects that are all in use."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _start_helper() -> subprocess.Popen[bytes] | None:
@@ -97,6 +114,7 @@ def _search_path() -> list[str]:
     return [entry for entry in sys.path if isinstance(entry, str) and entry] + [str(_FOLDER)]
 
 
+@without_thrashing
 def compile_growing() -> None:
     """Compile the kernel of trees without a second look, and run nothing."""
     one, row, word = np.zeros(1, np.int64), np.zeros(1, ROW), np.zeros(1, PACKED)
@@ -117,19 +135,15 @@ def compile_growing() -> None:
         dispersion=0.0,
     )
     members = Members(word, 1, np.zeros(2, np.int64), row, row)
-    grower = TreeGrower(one, None, _Compiles(1), Arena())
+    grower = TreeGrower(one, None, ThreadPool(1), Arena())
     size = grower.size_of(request, members, None)
-    grower.grow(request, size, members, None, Source(np.zeros((1, 1), BIN)))
+    source = Source(np.zeros((1, 1), BIN))
+    arguments = grower.kernel_arguments(request, size, members, None, source)
+    compiler: Any = grow
+    compiler.compile(tuple(map(typeof, (CALLER, make_pool(1), 1, *arguments))))
 
 
-class _Compiles(ThreadPool):
-    """A pool that compiles the kernels they are given, for the arguments they are given."""
-
-    def whole(self, n_threads: int, kernel: Any, *arguments: Any) -> Any:
-        kernel.compile(tuple(map(typeof, (CALLER, self._words, n_threads, *arguments))))
-        return 1
-
-
+@without_thrashing
 def compile_the_rest() -> None:
     """Compile what else boosting with MVS and the logistic loss needs, on a few rows.
 
@@ -148,6 +162,7 @@ def compile_the_rest() -> None:
     backend.draw(Poisson(key, np.ones(1)))
     backend.begin_tree(0, key, _PACKING, None)
     tree = _stump(n_bins)
+    grown_nodes(make_nodes(1, 1, 0), 1, exact=False)
     backend.leaf_sums(RowSet.ALL, tree, 0, scales)
     backend.apply_tree(tree, 0)
 
