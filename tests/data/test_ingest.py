@@ -250,6 +250,22 @@ def test_pandas_categories_may_be_numbers() -> None:
     assert (column.codes.tolist(), column.categories) == ([1, 0, -1], (1.0, 3.0))
 
 
+@pytest.mark.parametrize("dictionaries", [True, False])
+def test_chunks_of_arrow_share_their_categories(dictionaries: bool) -> None:
+    chunks = [pa.array(["b", None, "a"]), pa.array(["c", "b"])]
+    if dictionaries:
+        chunks = [chunk.dictionary_encode() for chunk in chunks]
+    (column,) = ingest(pa.table({"x": pa.chunked_array(chunks)})).columns
+    assert column.categories == ("a", "b", "c")
+    assert column.codes.tolist() == [1, -1, 0, 2, 1]
+
+
+def test_mixed_categories_of_pandas_name_a_row() -> None:
+    mixed = pd.Categorical(["a", None, 3, "a"], categories=["b", 3, "a"])
+    with pytest.raises(ColumnTypeError, match="row 2 holds 3"):
+        ingest(pd.DataFrame({"x": mixed}))
+
+
 @pytest.mark.parametrize("chosen", [None, ["a"], []])
 def test_text_left_out_is_an_error(chosen: object) -> None:
     with pytest.raises(DataError, match=r"'city' holds text.*categorical_features='auto'"):

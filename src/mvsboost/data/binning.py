@@ -8,6 +8,7 @@ column with more categories than bins becomes a few numeric ones first, see
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -105,19 +106,19 @@ def _frequent_values(counts: NDArray[np.int64], max_bins: int) -> tuple[NDArray[
 
 def _equal_shares(rows: NDArray[np.float64], bins: int) -> NDArray[np.int64]:
     """Positions that close bins of about equally many rows, the last bin's left out."""
-    cumulative = np.cumsum(rows)
-    total = float(cumulative[-1])
+    cumulative: Any = memoryview(np.cumsum(rows))  # type: ignore[arg-type]  # of plain floats
+    total = cumulative[-1]
     closing: list[int] = []
     previous, used = -1, 0.0
     for bins_left in range(bins, 1, -1):
         goal = used + (total - used) / bins_left
-        j = int(np.searchsorted(cumulative, goal))
+        j = bisect_left(cumulative, goal)
         if j - 1 > previous and goal - cumulative[j - 1] < cumulative[j] - goal:
             j -= 1
         if j >= len(cumulative) - 1:
             break
         closing.append(j)
-        previous, used = j, float(cumulative[j])
+        previous, used = j, cumulative[j]
     return np.array(closing, np.int64)
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from mvsboost.data.columns import (
     LARGEST_EXACT,
+    MISSING,
     ZONED,
     CategoricalColumn,
     Column,
@@ -265,16 +266,16 @@ def _read_series(series: Any, name: str) -> Column:
     dtype = series.dtype
     if dtype in (nw.Categorical, nw.Enum, nw.String):
         # values alone would say numeric where categories are numbers or all are missing
-        return to_categorical(column_from_objects(_categories_of(series), name))
+        return _read_categories(series, name)
     if dtype == nw.Datetime and dtype.time_zone is not None:
         return replace(_read_integers(series.dt.timestamp("us"), name), kind=ZONED)
     if dtype.is_integer():
         return _read_integers(series, name)
     if dtype == nw.Decimal:
         return _read_decimals(series, name)
-    if dtype in (nw.Float64, nw.Boolean):
-        return NumericColumn(as_floats(series.cast(nw.Float64).to_numpy()))
     values = series.to_numpy()
+    if dtype in (nw.Float64, nw.Boolean) and values.dtype.kind not in "fb":
+        values = series.cast(nw.Float64).to_numpy()
     if values.ndim != 1:
         raise ColumnTypeError(
             f"Column {name!r} holds several numbers a row ({dtype}). Make each a column of "
@@ -283,20 +284,20 @@ def _read_series(series: Any, name: str) -> Column:
     return column_from_array(values, name)
 
 
-def _read_integers(series: Any, name: str) -> NumericColumn:
+def _read_integers(series: Any, name: str) -> Column:
     import narwhals as nw
 
+    fits_numpy = series.dtype not in (nw.Int128, nw.UInt128)
+    if fits_numpy and (values := series.to_numpy()).dtype.kind in "iu":  # no value is missing
+        return column_from_array(values, name)
     missing = series.is_null().to_numpy()
     if missing.all() or -LARGEST_EXACT <= series.min() <= series.max() <= LARGEST_EXACT:
         # Arrow refuses to make floats of integers that they may not tell apart
         return NumericColumn(as_floats(series.cast(nw.Float64).to_numpy()))
-    if series.dtype in (nw.Int64, nw.UInt64):
+    if fits_numpy:
         integers = np.ma.array(series.fill_null(0).to_numpy(), mask=missing)
-        read = column_from_array(integers, name)
-    else:  # NumPy has no integers of 128 bits
-        read = column_from_objects(series.to_list(), name)
-    assert isinstance(read, NumericColumn)
-    return read
+        return column_from_array(integers, name)
+    return column_from_objects(series.to_list(), name)
 
 
 def _read_decimals(series: Any, name: str) -> Column:
@@ -309,14 +310,37 @@ def _read_decimals(series: Any, name: str) -> Column:
     return NumericColumn(values)
 
 
-def _categories_of(series: Any) -> list[Any]:
+def _read_categories(series: Any, name: str) -> CategoricalColumn:
     """Text and numbers as they are; other categories, which only pandas has, by their text."""
-    cat: Any = getattr(series.to_native(), "cat", None)
-    if not hasattr(cat, "categories"):
-        return as_categories(series.to_list())
-    # not by the values: intervals of integers become those of floats where one is missing
-    texts = [*as_categories(cat.categories.tolist()), None]
-    return [texts[code] for code in cat.codes.tolist()]
+    distinct, codes = _encoded(series)
+    numbers = codes.astype(np.intp) + 1  # of missing values 0
+    present = np.flatnonzero(np.bincount(numbers, minlength=1)[1:])
+    values = [None, *(distinct[code] for code in present.tolist())]
+    place = np.zeros(len(distinct) + 1, np.intp)
+    place[present + 1] = np.arange(1, len(values))
+    try:
+        column = to_categorical(column_from_objects(as_categories(values), name))
+    except DataError:
+        column_from_objects(as_categories(series.to_list()), name)  # the same error names a row
+        raise
+    return replace(column, codes=column.codes[place[numbers]])
+
+
+def _encoded(series: Any) -> tuple[list[Any], NDArray[Any]]:
+    """Distinct values, and the number of each row's; -1 where it is missing."""
+    native, pandas, arrow = series.to_native(), *map(sys.modules.get, ("pandas", "pyarrow"))
+    if pandas is not None and isinstance(native, pandas.Series):
+        if isinstance(native.dtype, pandas.CategoricalDtype):
+            # not by the values: intervals of integers become those of floats where one is missing
+            return native.cat.categories.tolist(), native.cat.codes.to_numpy()
+        codes, distinct = pandas.factorize(native)
+        return distinct.tolist(), codes
+    if arrow is not None and isinstance(native, arrow.ChunkedArray):
+        encoded = native.dictionary_encode().unify_dictionaries().combine_chunks()
+        return encoded.dictionary.to_pylist(), encoded.indices.fill_null(MISSING).to_numpy()
+    values = series.to_list()
+    code = {value: i for i, value in enumerate(dict.fromkeys(values))}
+    return list(code), np.fromiter(map(code.__getitem__, values), np.int64, len(values))
 
 
 # --- which columns are categorical ------------------------------------------------------------
