@@ -54,6 +54,7 @@ campaign: $(VENV)/dev.stamp
 # hours on two cores; see benchmarks/run.py for parts of it
 bench: $(VENV)/bench.stamp
 	PYTHONWARNINGS=ignore $(BIN)/python benchmarks/run.py --out benchmarks/results.json
+	$(BIN)/python benchmarks/fits.py
 	$(BIN)/python benchmarks/page.py
 
 # SIZE=standard takes hours, SIZE=full days; what was done already is not done again

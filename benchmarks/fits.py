@@ -5,7 +5,7 @@
 Both libraries get the same tables with columns of the type ``category``, the same validation part
 to stop early by, and two threads. Ingestion and binning count. Rounds alternate in one process,
 after a fit of each that does not count; figures are medians. Results go to
-``benchmarks/fits.json``, by set; those of other sets stay.
+``benchmarks/results.json``, by set; those of other sets stay.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import lightgbm
 import numpy as np
 import pandas as pd
 from cases import CASES, REAL
+from record import load as load_results
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 
@@ -32,7 +33,7 @@ from mvsboost.callbacks import Callback, Progress
 from mvsboost.datasets import data_path
 from mvsboost.report import environment
 
-RESULTS = Path(__file__).parent / "fits.json"
+RESULTS = Path(__file__).parent / "results.json"
 SMALL = 30
 """Sets of the suite: every fourth of its index."""
 MOST_TREES, PATIENCE = {"LightGBM": 1000, "mvsboost": 2000}, 50
@@ -162,11 +163,12 @@ def _summary(
     }
 
 
-def lines(sets: dict[str, Any]) -> Iterator[str]:
-    """A line a set: seconds, seconds to LightGBM's loss, test loss; then the medians."""
-    yield f"{'':28s} {'LightGBM: s':>12s} {'to loss':>8s} {'ours: s':>8s} {'to loss':>8s}" + (
-        f" {'ratio':>6s} {'loss':>8s} {'ours':>8s}"
-    )
+def lines(sets: dict[str, Any], header: bool) -> Iterator[str]:
+    """A line a set: seconds to the end, seconds to LightGBM's loss, and test loss."""
+    if header:
+        yield f"{'':28s} {'LightGBM: s':>12s} {'to loss':>8s} {'ours: s':>8s} {'to loss':>8s}" + (
+            f" {'ratio':>6s} {'loss':>8s} {'ours':>8s}"
+        )
     for name, found in sets.items():
         base, ours = found["contenders"]["LightGBM"], found["contenders"]["mvsboost"]
         to_loss = "–" if ours["to_loss"] is None else f"{ours['to_loss']:8.2f}"
@@ -184,12 +186,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"sets": {}}
-    for name in options.sets or [*small_sets(), *REAL]:
-        kept["sets"][name] = measure(name, options.rounds)
+    results = load_results(RESULTS)
+    kept = results.setdefault("fits", {"sets": {}})
+    for number, name in enumerate(options.sets or [*small_sets(), *REAL]):
+        kept["sets"][name] = found = measure(name, options.rounds)
         kept["environment"] = environment()
-        RESULTS.write_text(json.dumps(kept, indent=1))
-        print(*list(lines({name: kept["sets"][name]}))[1:], sep="\n", flush=True)
+        RESULTS.write_text(json.dumps(results, indent=1))
+        print(*lines({name: found}, header=number == 0), sep="\n", flush=True)
 
 
 if __name__ == "__main__":

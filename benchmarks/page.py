@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from statistics import mean, median
+from statistics import median
 from typing import Any
 
 from record import BASE, MEASURES, load
@@ -101,6 +101,40 @@ def libraries(results: Results) -> str:
     return f"{table}\n\n{_made('binning prediction memory', [])}"
 
 
+def fits(results: Results) -> str:
+    """Whole fits of five large sets, and the medians of the small ones."""
+    found = results["fits"]["sets"]
+    small = [one for name, one in found.items() if name.startswith("suite/")]
+    large = {name: one for name, one in found.items() if not name.startswith("suite/")}
+    told = {"to its loss, s": ("to_loss", 1), "to the end, s": ("seconds", 1), "loss": ("test", 4)}
+    rows = []
+    for title, (measure, digits) in told.items():
+        for who in ("LightGBM", "mvsboost"):
+            figures = [one["contenders"][who][measure] for one in large.values()]
+            rows.append([f"{who} {title}", *(_or_dash(figure, digits) for figure in figures)])
+    shares = [_share_of_time(one) for one in small]
+    less = sum(
+        one["contenders"]["mvsboost"]["test"] < one["contenders"]["LightGBM"]["test"]
+        for one in small
+    )
+    reached = sum(share < math.inf for share in shares)
+    return (
+        f"{rows_of(['', *large], rows)}\n\nOf {len(small)} small sets {reached} reach its loss, "
+        f"{1.0 / median(shares):.2f} times as fast on the median; {less} end with less. "
+        f"`fits.py`: medians of {min(one['rounds'] for one in found.values())} rounds."
+    )
+
+
+def _or_dash(figure: float | None, digits: int) -> str:
+    return "–" if figure is None else f"{figure:.{digits}f}"
+
+
+def _share_of_time(one: dict[str, Any]) -> float:
+    """Of LightGBM's to its loss; infinite where it is not reached."""
+    base, ours = one["contenders"]["LightGBM"], one["contenders"]["mvsboost"]
+    return float(ours["to_loss"] / base["to_loss"]) if ours["to_loss"] else math.inf
+
+
 # --- sentences ----------------------------------------------------------------------------------
 
 
@@ -117,21 +151,6 @@ def summary(results: Results) -> str:
         f"{reached[-1]:.1f} times sooner than LightGBM's fastest mode"
     )
     return text + (f"; on {' and '.join(missed)} it does not reach it." if missed else ".")
-
-
-def auc(results: Results) -> str:
-    """What 100 iterations are worth on synthetic tables, against LightGBM."""
-    areas = results["cases"][SYNTHETIC]["auc"]
-    base = mean(areas[BASE]["value"])
-    told = [
-        f"{title.strip('*')} {mean(areas[who]['value']) - base:+.4f}"
-        for who, title in SHOWN.items()
-        if who.startswith("mvsboost") and who in areas
-    ]
-    return (
-        f"AUC after 100 iterations, less LightGBM's {base:.4f}: {'; '.join(told)} "
-        "(`run.py --measures auc`)."
-    )
 
 
 def growth(results: Results) -> str:
@@ -282,7 +301,7 @@ def _sooner(results: Results, case: str, among: Iterable[str] = ()) -> float:
 
 MADE: dict[str, Callable[[Results], str]] = {
     one.__name__: one
-    for one in (summary, iterations, auc, races, libraries, growth, aims, environment)
+    for one in (summary, iterations, races, fits, libraries, growth, aims, environment)
 }
 """What a comment in the notes stands for."""
 

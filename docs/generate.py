@@ -209,10 +209,6 @@ def sampler_section(name: str) -> str:
         texts.append(bullet_list(parts["Parameters"]))
     if "Notes" in parts:
         texts.append(prose(parts["Notes"]))
-    if "variant" in vars(cls):
-        variant = sections(cls.variant.__doc__)
-        texts.append(f"### `{name}.variant{_arguments(cls.variant)}`")
-        texts += [prose(variant[""]), bullet_list(variant["Parameters"])]
     return "\n\n".join(texts)
 
 
@@ -221,7 +217,7 @@ def samplers_page() -> str:
     made = {name: make() for name, make in SAMPLERS.items()}
     names = "\n".join(sampler_row(name, sampler) for name, sampler in made.items())
     rules = sections(sampling.regularisation.__doc__ or "")["Parameters"]
-    rule_text = re.search(r"^lam : .*?\n(.*?)^score : ", rules, flags=re.DOTALL | re.MULTILINE)
+    rule_text = re.search(r"^lam : .*?\n(.*?)^backend : ", rules, flags=re.DOTALL | re.MULTILINE)
     assert rule_text is not None, "the docstring of `regularisation` has no entry lam"
     return "\n\n".join(
         [

@@ -88,7 +88,7 @@ class SystematicMVS(MVS):
         self.ordered = ordered
 
     def _draw(self, backend: SampledRows, context: SamplingContext) -> Sample:
-        lam = regularisation(self.lam, Score.MVS, backend, context)
+        lam = regularisation(self.lam, backend, context)
         if score_rows(backend, context, ScoreRule(Score.MVS, lam)) == 0.0:
             raise ConvergenceStop(f"every score is zero at iteration {context.iteration}")
         scores = backend.row_scores().astype(np.float64)

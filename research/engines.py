@@ -32,6 +32,7 @@ from research.draws import SampledLogistic, SystematicMVS
 from research.hosts import HOSTS, Fitted
 from research.sets import Part, PreparedSet, counted, load_set, split_again
 from research.turns import Pause, never
+from research.variants import CatBoostLambda, as_in
 
 __all__ = [
     "ENGINES",
@@ -51,8 +52,10 @@ _SAMPLERS: dict[str, Callable[..., Sampler]] = {
     "none": NoSampling,
     "sgb": SGB,
     "goss": GOSS,
-    "mvs": MVS,
-    "variant": lambda variant, rate: MVS.variant(variant, rate),
+    "mvs": lambda rate=0.3, lam="leaf": (
+        CatBoostLambda(rate) if lam == "catboost" else MVS(rate, lam)
+    ),
+    "variant": lambda variant, rate: as_in(variant, rate),
     "systematic": SystematicMVS,
 }
 

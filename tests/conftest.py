@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mvsboost.backends.cpu import growing
+from mvsboost.backends.cpu import CPUBackend
+from mvsboost.backends.cpu.growing import Ways
 from mvsboost.backends.messages import BinnedRows
 from mvsboost.boosting import TrainConfig
 from mvsboost.data import Dataset
 from mvsboost.model import Model
 from mvsboost.objectives import Logistic, Squared
-from mvsboost.runtime import threads
+from mvsboost.runtime.threads import Smallest, ThreadPool
 from mvsboost.sampling import NoSampling
 from mvsboost.trees import Tree, TreeParams
 from mvsboost.trees.tree import pack_set
@@ -24,34 +26,24 @@ N_BINS = np.array([5, 12, 1, 30], np.int64)
 """Bins of the features that `make_rows` gives; the first is meant as categorical."""
 
 
-@pytest.fixture
-def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a few rows be worth a thread and its lanes, so that small data really is sliced.
+@pytest.fixture(scope="session")
+def few_rows_each() -> Callable[[int], ThreadPool]:
+    """``few_rows_each(3)``: threads that are worth waking for a few rows."""
+    return partial(ThreadPool, smallest=Smallest(slice=7, part=7))
 
-    And let there be as many threads as are asked for, on a machine of fewer cores too.
+
+@pytest.fixture(scope="session")
+def sliced(few_rows_each: Callable[[int], ThreadPool]) -> Callable[..., Callable[..., CPUBackend]]:
+    """``sliced(3, small_node=40)`` makes backends whose threads and lanes share a few rows.
+
+    So small data really is sliced.
     """
-    monkeypatch.setattr(threads, "available_cores", lambda: 64)
-    monkeypatch.setattr(threads, "SMALLEST_SLICE", 7)
-    monkeypatch.setattr(threads, "SMALLEST_PART", 7)
-    monkeypatch.setattr(growing, "WORTH_LANES", 1)
 
+    def make(n_threads: int = 1, **ways: int) -> Callable[..., CPUBackend]:
+        threads = few_rows_each(n_threads)
+        return partial(CPUBackend, n_threads=threads, ways=Ways(lanes=1, **ways))
 
-@pytest.fixture
-def rows_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Search all nodes under the root row by row, and none by its histogram."""
-    monkeypatch.setattr(growing, "_small_node_rows", lambda features: growing.MOST_ROWS)
-
-
-@pytest.fixture
-def smaller_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Search many pairs with the smaller node row by row, and the larger by its histogram."""
-    monkeypatch.setattr(growing, "_small_node_rows", lambda features: 40)
-
-
-@pytest.fixture
-def histograms_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Search all nodes by their histograms, however few rows they have."""
-    monkeypatch.setattr(growing, "_small_node_rows", lambda features: 0)
+    return make
 
 
 @pytest.fixture(scope="session")

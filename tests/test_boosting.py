@@ -11,6 +11,7 @@ import pytest
 
 from mvsboost.backends.composite import CompositeBackend
 from mvsboost.backends.cpu import CPUBackend
+from mvsboost.backends.cpu.growing import MOST_ROOM
 from mvsboost.backends.reference import ReferenceBackend
 from mvsboost.boosting import train
 from mvsboost.data import Dataset
@@ -62,8 +63,6 @@ SAMPLERS = {
     "mvs": MVS(0.4),
     "mvs root": MVS(0.4, "root"),
     "mvs fixed": MVS(0.4, 0.1),
-    "mvs catboost": MVS(0.4, "catboost", score="catboost", block=70),
-    "mvs fork": MVS.variant("fork", 0.4, parts=3),
     "importance": ImportanceSampling(0.4),
     "goss": GOSS(0.2, 0.2),
     "goss by product": GOSS(0.2, 0.2, rank_by="product", warmup=1),
@@ -147,33 +146,25 @@ def run(data, objective, options, make_config, **how):
     return train(data, config, **how)
 
 
-BACKENDS = {
-    "1 thread": {"config": {"n_threads": 1}},
-    "2 threads": {"config": {"n_threads": 2}},
-    "4 threads": {"config": {"n_threads": 4}},
-    "chunks of 64": {"backend": partial(chunked, ReferenceBackend, 64)},
-    "chunks of 17 on the cpu": {"backend": partial(chunked, CPUBackend, 17)},
+CHUNKED = {
+    "chunks of 64": partial(chunked, ReferenceBackend, 64),
+    "chunks of 17 on the cpu": partial(chunked, CPUBackend, 17),
 }
 
 
-@pytest.mark.usefixtures("small_slices")
 @pytest.mark.parametrize("case", list(CASES))
-def test_the_model_is_the_same_for_any_backend(
-    case, make_data, make_config, model_bytes, monkeypatch
-):
+def test_the_model_is_the_same_for_any_backend(case, make_data, make_config, model_bytes, sliced):
     objective, options = CASES[case]
     data = make_data(objective, 200, weighted=options.get("weighted", False))
     expected = run(data, objective, options, make_config, config={"device": "reference"})
     assert any(tree.n_leaves > 1 for trees in expected.model.iterations for tree in trees)
-    for name, how in BACKENDS.items():
-        # whole trees in one call, and verb by verb
-        for whole in (True, False):
-            with monkeypatch.context() as patch:
-                if not whole:
-                    patch.setattr(CPUBackend, "grow_whole_tree", lambda self, request: None)
-                seen = run(data, objective, options, make_config, **dict(how))
-            assert model_bytes(seen.model) == model_bytes(expected.model), (name, whole)
-            assert seen.stop_reason == expected.stop_reason
+    # whole trees in one call, and verb by verb
+    ways = [(n, room) for n in (1, 2, 4) for room in (MOST_ROOM, 0)]
+    backends = {f"{n} threads, {room}": sliced(n, room=room) for n, room in ways} | CHUNKED
+    for name, make in backends.items():
+        seen = run(data, objective, options, make_config, backend=make)
+        assert model_bytes(seen.model) == model_bytes(expected.model), name
+        assert seen.stop_reason == expected.stop_reason
 
 
 @pytest.mark.large
@@ -276,7 +267,7 @@ def test_leaf_sums_of_a_sample_are_exact_beside_a_heavy_row(make_config, model_b
     assert model_bytes(model) == model_bytes(same)
 
 
-@pytest.mark.parametrize("lam", ["leaf", "root", "catboost"])
+@pytest.mark.parametrize("lam", ["leaf", "root"])
 @pytest.mark.parametrize("objective", [Absolute(), Quantile(0.7)], ids=repr)
 def test_the_unit_of_the_target_changes_no_sample_of_quantile_leaves(objective, lam, make_config):
     X = np.random.default_rng(0).normal(size=(400, 3))
@@ -290,11 +281,10 @@ def test_the_unit_of_the_target_changes_no_sample_of_quantile_leaves(objective, 
     assert min(record["lam"] for record in histories[0][1:]) > 1e-5
 
 
-@pytest.mark.usefixtures("small_slices")
 @pytest.mark.parametrize("max_leaves", [20, None])
 @pytest.mark.parametrize("second_look", [1, 2, 3, 4, 5, 7, 9])
 def test_a_second_look_at_any_number_of_features_is_that_of_the_reference(
-    second_look, max_leaves, make_config, model_bytes
+    second_look, max_leaves, make_config, model_bytes, sliced
 ):
     rng = np.random.default_rng(second_look)
     X = rng.integers(0, [[2, 3, 5, 9, 20, 40, 40, 60, 80]], (900, 9)).astype(float)
@@ -307,7 +297,7 @@ def test_a_second_look_at_any_number_of_features_is_that_of_the_reference(
     expected = train(data, replace(config, device="reference")).model
     assert expected.iterations[0][0].n_leaves > 10
     for n_threads in (1, 3):
-        model = train(data, replace(config, n_threads=n_threads)).model
+        model = train(data, config, backend=sliced(n_threads)).model
         assert model_bytes(model) == model_bytes(expected)
 
 

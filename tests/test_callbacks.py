@@ -288,7 +288,7 @@ def test_a_checkpoint_needs_a_folder_before_the_first_tree(data, make_config, tm
 # --- resuming ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sampler", [MVS(0.4), GOSS(), MVS.variant("catboost", 0.4)], ids=repr)
+@pytest.mark.parametrize("sampler", [MVS(0.4), GOSS(), MVS(0.4, "root")], ids=repr)
 @pytest.mark.parametrize("suffix", ["json", "json.gz"])
 def test_a_resumed_run_ends_in_the_same_file(sampler, suffix, data, tmp_path, make_config):
     path, whole = tmp_path / f"part.{suffix}", tmp_path / f"whole.{suffix}"

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import tracemalloc
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
-from mvsboost.backends.cpu import CPUBackend, growing
+from mvsboost.backends.cpu import CPUBackend
+from mvsboost.backends.cpu.growing import MOST_ROOM, Ways
 from mvsboost.backends.draws import AllRows, SmallestKeys
 from mvsboost.backends.messages import BinnedRows
 from mvsboost.backends.reference import ReferenceBackend
 from mvsboost.boosting import train
 from mvsboost.exact.fixedpoint import Packing
 from mvsboost.exact.random import Purpose, stream_key
-from mvsboost.objectives import Squared
+from mvsboost.objectives import Logistic, Squared
 from mvsboost.sampling import MVS
 from mvsboost.trees import FeatureTable, TreeParams, grow_tree
 
@@ -46,24 +48,6 @@ def grown(backend, packing, params):
     flags = np.zeros(len(n_bins), np.bool_)
     table = FeatureTable(n_bins, flags, flags.astype(np.int8))
     return grow_tree(backend, table, table.every, params, packing).structure
-
-
-@pytest.fixture
-def sizes(monkeypatch):
-    """Leaves and histograms that there was room for, tree by tree."""
-    seen, make_nodes, found = [], growing.tree.make_nodes, growing._found
-
-    def noted_nodes(n_threads, n_leaves, *others):
-        seen.append([n_leaves])
-        return make_nodes(n_threads, n_leaves, *others)
-
-    def noted_found(take, name, n, entries, spread, slots, n_threads):
-        seen[-1].append(slots)
-        return found(take, name, n, entries, spread, slots, n_threads)
-
-    monkeypatch.setattr(growing.tree, "make_nodes", noted_nodes)
-    monkeypatch.setattr(growing, "_found", noted_found)
-    return seen
 
 
 @pytest.mark.large
@@ -97,49 +81,44 @@ def test_a_deep_tree_takes_no_more_memory_than_its_rows_allow():
         (replace(DEEP, min_samples_leaf=1), SmallestKeys(KEY, np.uint64(2**62), 4.0), 256),
     ],
 )
-def test_leaves_that_the_rows_allow(params, rule, leaves, sizes):
+def test_leaves_that_the_rows_allow(params, rule, leaves):
     rows = wide_rows(600, 2, 12)
-    tree = grown(*begun(CPUBackend, rows, rule), params)
-    assert [size[0] for size in sizes] == [leaves]
+    backend, packing = begun(CPUBackend, rows, rule)
+    tree = grown(backend, packing, params)
+    assert backend.grower.room.size.leaves == leaves
     assert tree.n_leaves <= leaves
     assert tree.to_dict() == grown(*begun(ReferenceBackend, rows, rule), params).to_dict()
 
 
 @pytest.mark.parametrize("few", [0, 1, 4, 7, 40, 512])
-def test_small_nodes_have_no_histogram(few, sizes, monkeypatch):
-    monkeypatch.setattr(growing, "_small_node_rows", lambda features: few)
+def test_small_nodes_have_no_histogram(few):
     rows = wide_rows(300, 2, 30)
     params = replace(DEEP, min_samples_leaf=1, min_child_weight=0.0, max_depth=None, l2=0.0)
-    tree = grown(*begun(CPUBackend, rows, AllRows()), params)
-    ((leaves, slots, _),) = sizes
-    assert leaves == 512
-    assert slots == {0: 512, 1: 512, 4: 128, 7: 128, 40: 16, 512: 1}[few]
+    make = partial(CPUBackend, ways=Ways(small_node=few))
+    backend, packing = begun(make, rows, AllRows())
+    tree, size = grown(backend, packing, params), backend.grower.room.size
+    assert size.leaves == 512
+    assert size.slots == {0: 512, 1: 512, 4: 128, 7: 128, 40: 16, 512: 1}[few]
     assert tree.n_leaves > 64
     expected = grown(*begun(ReferenceBackend, rows, AllRows()), params)
     assert tree.to_dict() == expected.to_dict()
 
 
 @pytest.mark.parametrize("second_look", [0, 2])
-def test_what_has_no_room_is_grown_verb_by_verb(
-    second_look, make_data, make_config, model_bytes, monkeypatch
-):
+def test_what_has_no_room_is_grown_verb_by_verb(second_look, make_data, make_config, model_bytes):
     data, made = make_data("logistic"), []
-
-    def make(rows, objective):
-        made.append(CPUBackend(rows, objective))
-        return made[-1]
-
     config = make_config(sampler=MVS(0.4), max_leaves=None, second_look=second_look)
     models = []
-    for room in (growing.MOST_ROOM, 0):
-        monkeypatch.setattr(growing, "MOST_ROOM", room)
-        models.append(train(data, config, backend=make).model)
-    assert [backend._grower._room is None for backend in made] == [False, True]
+    for room in (MOST_ROOM, 0):
+        backend = CPUBackend(data.rows, Logistic(), ways=Ways(room=room))
+        models.append(train(data, config, backend=lambda rows, objective, one=backend: one).model)
+        made.append(backend.grower.room is not None)
+    assert made == [True, False]
     assert model_bytes(models[0]) == model_bytes(models[1])
 
 
-def test_room_is_kept_while_samples_are_a_little_smaller(sizes):
-    rows = wide_rows(600, 3, 40)
+def test_room_is_kept_while_samples_are_a_little_smaller():
+    rows, rooms = wide_rows(600, 3, 40), []
     backend = CPUBackend(rows, Squared())
     backend.set_baseline(np.zeros(1))
     backend.compute_gradients(2)
@@ -148,4 +127,5 @@ def test_room_is_kept_while_samples_are_a_little_smaller(sizes):
         packing = Packing.choose(seen.n_rows, seen.max_gradient, seen.max_hessian, seen.max_weight)
         backend.begin_tree(0, KEY, packing, None)
         grown(backend, packing, TreeParams(max_leaves=16, min_samples_leaf=5))
-    assert len(sizes) == 1
+        rooms.append(backend.grower.room)
+    assert all(room is rooms[0] for room in rooms)

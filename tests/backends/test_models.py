@@ -6,8 +6,6 @@ these tests have three and more on any machine.
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 
@@ -45,15 +43,14 @@ CASES = {
 }
 
 
-@pytest.mark.usefixtures("small_slices")
 @pytest.mark.parametrize("n_threads", [3, 4])
 @pytest.mark.parametrize("case", list(CASES))
 def test_more_threads_than_cores_give_the_same_model(
-    case, n_threads, make_data, make_config, model_bytes
+    case, n_threads, make_data, make_config, model_bytes, sliced
 ):
     name, objective, sampler, options = CASES[case]
     data, config = make_data(name, 200), make_config(objective, sampler, **options)
-    seen = train(data, config, backend=partial(CPUBackend, n_threads=n_threads)).model
+    seen = train(data, config, backend=sliced(n_threads)).model
     expected = train(data, config, backend=ReferenceBackend).model
     assert any(tree.n_leaves > 1 for trees in expected.iterations for tree in trees)
     assert model_bytes(seen) == model_bytes(expected)

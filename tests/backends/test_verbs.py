@@ -47,6 +47,7 @@ from mvsboost.objectives import (
     Squared,
 )
 from mvsboost.objectives import Poisson as PoissonLoss
+from mvsboost.runtime.threads import Smallest, ThreadPool
 from mvsboost.sampling.samplers import _poisson_distribution
 
 KEY = stream_key(1, 2, Purpose.DRAW)
@@ -83,12 +84,18 @@ def chunked(make: Callable[..., Backend], edges: list[int], rows: Any, objective
     return CompositeBackend([make(rows.slice(a, b), objective) for a, b in pairwise(bounds)])
 
 
+def sliced(n_threads: int) -> Callable[..., Backend]:
+    """Makes backends whose threads share a few rows."""
+    threads = ThreadPool(n_threads, Smallest(slice=7, part=7))
+    return partial(CPUBackend, n_threads=threads)
+
+
 MAKERS: dict[str, Callable[..., Backend]] = {
-    "cpu 1": partial(CPUBackend, n_threads=1),
-    "cpu 2": partial(CPUBackend, n_threads=2),
-    "cpu 4": partial(CPUBackend, n_threads=4),
+    "cpu 1": sliced(1),
+    "cpu 2": sliced(2),
+    "cpu 4": sliced(4),
     "composite of reference": partial(chunked, ReferenceBackend, [1, 2, 60]),
-    "composite of cpu": partial(chunked, partial(CPUBackend, n_threads=2), [37, 38, 100]),
+    "composite of cpu": partial(chunked, sliced(2), [37, 38, 100]),
 }
 
 
@@ -135,7 +142,7 @@ def begun(
 
 def mvs_draw(backend: Backend) -> Backend:
     largest = backend.score_rows(ScoreRule(Score.MVS, 0.1))
-    return begun(backend, backend.draw(Poisson(KEY, np.array([largest * 1.5]))))
+    return begun(backend, backend.draw(Poisson(KEY, largest * 1.5)))
 
 
 def splits() -> list[NodeSplit]:
@@ -189,9 +196,8 @@ def measured(backend: Backend, objective: Any, tree: Any) -> Any:
 DRAWS: dict[str, Callable[[float], Any]] = {
     "all rows": lambda largest: AllRows(),
     "certain": lambda largest: PositiveScores(),
-    "poisson": lambda largest: Poisson(KEY, np.array([0.6 * largest])),
-    "poisson, nobody certain": lambda largest: Poisson(KEY, np.array([3.0 * largest])),
-    "poisson in blocks": lambda largest: Poisson(KEY, largest * np.linspace(0, 2, 40), block=50),
+    "poisson": lambda largest: Poisson(KEY, 0.6 * largest),
+    "poisson, nobody certain": lambda largest: Poisson(KEY, 3.0 * largest),
     "given": lambda largest: GivenProbabilities(KEY, np.linspace(0, 1, 2000)),
     "smallest": lambda largest: SmallestKeys(KEY, np.uint64(2**62), 4.0),
     "nobody": lambda largest: SmallestKeys(KEY, np.uint64(0), 4.0),
@@ -280,7 +286,6 @@ def assert_same(seen: Any, expected: Any) -> None:
         assert seen == expected
 
 
-@pytest.mark.usefixtures("small_slices")
 @pytest.mark.parametrize("verb", list(VERBS))
 @pytest.mark.parametrize("case", list(CASES))
 def test_verbs_agree_with_the_reference(verb, case, make_rows, mixed_tree):
@@ -310,7 +315,6 @@ def test_any_chunks_make_the_same_whole(make, edges, case, make_rows, mixed_tree
         assert_same(VERBS[verb](parts, mixed_tree, objective), expected)
 
 
-@pytest.mark.usefixtures("small_slices")
 def test_chunks_of_one_row(make_rows, mixed_tree):
     objective, options = CASES["softmax weighted"]
     rows = make_rows(20, **options)
@@ -339,7 +343,6 @@ def test_a_draw_forgets_the_one_before(make_rows, mixed_tree):
         assert Packing.choose(200, 500.0, 100.0, 50.0).unpack(histogram[0].sum(axis=0)).count == 80
 
 
-@pytest.mark.usefixtures("small_slices")
 @pytest.mark.parametrize("make", [ReferenceBackend, *MAKERS.values()])
 def test_the_first_row_that_is_not_finite_is_named_by_its_global_id(make, make_rows):
     class Broken:
@@ -376,11 +379,10 @@ class RanksAndBesides:
         return (target - target.mean() - scores[0]) ** 2 * self.besides
 
 
-@pytest.mark.usefixtures("small_slices")
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_a_users_own_objective_is_called_once_on_all_rows(n_threads, make_rows, mixed_tree):
     rows, seen = make_rows(120, weighted=True), []
-    for make in (ReferenceBackend, partial(CPUBackend, n_threads=n_threads)):
+    for make in (ReferenceBackend, sliced(n_threads)):
         own = RanksAndBesides(120)
         objective = CustomObjective(own)
         backend, metric = make(rows, objective), get_metric("loss", objective)
@@ -417,7 +419,6 @@ def test_rows_drawn_whole_keep_their_weight_beside_heavy_ones(
     assert packing.unpack(sums[0][0, :6].sum(axis=0)).weight > 60
 
 
-@pytest.mark.usefixtures("small_slices")
 @pytest.mark.parametrize("make", [ReferenceBackend, *MAKERS.values()])
 def test_a_negative_hessian_is_seen(make, make_rows):
     class Concave:
@@ -454,7 +455,6 @@ def test_a_composite_runs_its_children_where_it_is_told(make_rows, mixed_tree):
     assert set(calls) == {3}
 
 
-@pytest.mark.usefixtures("small_slices")
 @pytest.mark.parametrize("make", [ReferenceBackend, *MAKERS.values()])
 def test_a_loss_that_is_no_number_is_seen_wherever_its_row_lies(make, make_rows):
     rows = make_rows(120)

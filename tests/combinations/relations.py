@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +38,14 @@ from cases import (
 )
 
 from mvsboost import Dataset, Model, TrainConfig, TreeParams, train
+from mvsboost.backends import registry
 from mvsboost.backends.composite import CompositeBackend
-from mvsboost.backends.cpu import CPUBackend, growing
+from mvsboost.backends.cpu import CPUBackend
+from mvsboost.backends.cpu.growing import Ways
 from mvsboost.backends.reference import ReferenceBackend
 from mvsboost.errors import SchemaError
 from mvsboost.objectives import make_objective as as_objective
-from mvsboost.runtime import threads
+from mvsboost.runtime.threads import Smallest, ThreadPool
 
 __all__ = ["RELATIONS", "Relation"]
 
@@ -216,20 +219,15 @@ def folder() -> Iterator[Path]:
 
 
 @contextmanager
-def small_slices() -> Iterator[None]:
-    """Let a few rows be worth a thread, so that small data really is sliced."""
-    places = ((threads, "SMALLEST_SLICE"), (threads, "SMALLEST_PART"), (growing, "WORTH_LANES"))
-    before = [getattr(module, name) for module, name in places]
-    cores = threads.available_cores
+def sliced(n_threads: int) -> Iterator[None]:
+    """Let estimators have threads and lanes that share a few rows: small data really is sliced."""
+    pool = ThreadPool(n_threads, Smallest(slice=7, part=7))
+    make = partial(CPUBackend, n_threads=pool, ways=Ways(lanes=1))
     try:
-        threads.available_cores = lambda: 64
-        for (module, name), value in zip(places, (7, 7, 1), strict=True):
-            setattr(module, name, value)
+        registry.CPUBackend = lambda rows, objective, _: make(rows, objective)
         yield
     finally:
-        threads.available_cores = cores
-        for (module, name), value in zip(places, before, strict=True):
-            setattr(module, name, value)
+        registry.CPUBackend = CPUBackend
 
 
 # --- the same rows, told in another way ---------------------------------------------------------
@@ -440,13 +438,6 @@ def rows_are_predicted_alone(case: Case) -> None:
     assert_equal(whole[:, many], estimator.model_.raw_scores(bins[many]), "many rows")
 
 
-UNITS = "catboost's mvs", "fork's mvs", "mvs 0.5 catboost"
-"""Samplers that add λ in a unit of its own, as the systems do that they are read from."""
-
-NO_UNITS = tuple(name for name in SAMPLERS if name not in UNITS)
-"""Samplers that draw the same rows whatever the unit of gradients and hessians."""
-
-
 # --- the same model by another way --------------------------------------------------------------
 
 
@@ -456,8 +447,8 @@ def backends_agree(case: Case) -> None:
     data = make_data(case)
     first = written(fitted(case, data))
     assert first == written(fitted(case, data)), "fitted twice"
-    with small_slices():
-        assert first == written(fitted(case, data, n_jobs=2)), "two threads"
+    with sliced(2):
+        assert first == written(fitted(case, data)), "two threads"
     assert first == written(fitted(case, data, device="reference")), "reference"
 
 
@@ -548,7 +539,7 @@ def one_objective_by_two_names(case: Case) -> None:
         assert_same_trees(fitted(case, data), built_in, "pinball")
         return
     # gradients of half the size: what is measured in them is left out
-    sampler = "mvs 0.3 leaf" if case.sampler in (*UNITS, "mvs 0.5 fixed") else case.sampler
+    sampler = "mvs 0.3 leaf" if case.sampler == "mvs 0.5 fixed" else case.sampler
     case = replace(case, min_gain=0.0, sampler=sampler)
     half = replace(case, objective="quantile", alpha=0.5)
     X = data.table(case.container)
@@ -671,7 +662,7 @@ STATISTICS = "many", "id"
 """Kinds that may become target statistics, whose prior weighs as much as one row."""
 
 
-@relation(objective=("squared", *QUANTILES), sampler=NO_UNITS, min_gain=(0.0,))
+@relation(objective=("squared", *QUANTILES), min_gain=(0.0,))
 def scaled_target_scales_predictions(case: Case) -> None:
     """A target times a power of two gives predictions times that, bit for bit."""
     if case.objective == "squared" and case.sampler == "mvs 0.5 fixed":
@@ -712,7 +703,6 @@ def shifted_target_shifts_predictions(case: Case) -> None:
 
 @relation(
     weights=("random", "zeros", "integers", "wide", "minute"),
-    sampler=NO_UNITS,
     without=STATISTICS,
     l2=(0.0,),
     min_child_weight=(0.0,),

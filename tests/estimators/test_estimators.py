@@ -18,6 +18,7 @@ from mvsboost.data import Dataset
 from mvsboost.errors import DataError, ModelFormatError, ParameterError, SchemaError
 from mvsboost.objectives import Logistic, Quantile
 from mvsboost.parameters import plain_parameters
+from mvsboost.runtime.threads import SMALLEST_SLICE
 
 # whole fits: without compiled kernels minutes in all, and every line is reached with them
 pytestmark = pytest.mark.large
@@ -75,10 +76,8 @@ class TestFit:
             "poisson",
             GOSS(top_rate=0.1, other_rate=0.2),
             SGB(rate=0.5),
-            MVS.variant("catboost", 0.5),
-            MVS.variant("xgboost", 0.5),
-            MVS.variant("fork", 0.5),
-            MVS.variant("paper", 0.5),
+            MVS(0.5, lam=0.1),
+            MVS(0.5, lam="root"),
         ],
         ids=str,
     )
@@ -152,8 +151,9 @@ class TestFit:
         state = small(random_state=np.random.RandomState(0)).fit(X, y)
         assert generator.sampling_history_ != state.sampling_history_
 
-    def test_n_jobs_changes_no_bit(self, cancer, tmp_path, small_slices):
-        X, y = cancer
+    def test_n_jobs_changes_no_bit(self, cancer, tmp_path):
+        X, y = (np.concatenate([part] * 60) for part in cancer)
+        assert len(X) > SMALLEST_SLICE
         files = []
         for jobs in (1, 2, 4, -1, None):
             path = tmp_path / f"{jobs}.json"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from mvsboost.backends.cpu import CPUBackend
 from mvsboost.backends.cpu.compilation import jit_enabled
 from mvsboost.boosting import train
 from mvsboost.data import Dataset
+from mvsboost.kernels.small_nodes import MOST_ROWS
 from mvsboost.kernels.sparse_rows import (
     COST_OF_A_SPARSE_ROW,
     LEAST_SHARE,
@@ -43,11 +45,9 @@ def bins_of(sparse: SparseTable, lists: SparseRows) -> np.ndarray:
     n_threads=st.integers(1, 3),
 )
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@pytest.mark.usefixtures("small_slices")
-def test_lists_say_what_the_table_says(bins, n_threads):
+def test_lists_say_what_the_table_says(bins, n_threads, few_rows_each):
     bins[:, 1:] *= bins[:, 1:] > 2  # mostly 0
-    threads = ThreadPool(n_threads)
-    sparse = make_sparse(bins, np.full(12, 3), threads)
+    sparse = make_sparse(bins, np.full(12, 3), few_rows_each(n_threads))
     assume(sparse is not None)
     assert np.array_equal(bins_of(sparse, sparse.lists), bins)
 
@@ -90,30 +90,27 @@ def flags():
     return columns, np.digitize(score, [-0.3, 0.6]).astype(float)
 
 
-@pytest.mark.usefixtures("small_slices")
 @pytest.mark.parametrize("n_threads", [1, 3])
 @pytest.mark.parametrize("rate", [0.1, 0.7])
-def test_a_tree_gathers_the_lists_of_drawn_rows(flags, n_threads, rate, make_config):
+def test_a_tree_gathers_the_lists_of_drawn_rows(flags, n_threads, rate, make_config, sliced):
     if n_threads > 1 and not jit_enabled():
         pytest.skip("plain Python has no threads to grow a tree with")
     columns, y = flags
     data = Dataset.from_data(columns, np.minimum(y, 1.0), n_classes=2)
-    backend = CPUBackend(data.rows, Logistic(), n_threads)
+    backend = sliced(n_threads)(data.rows, Logistic())
     config = make_config(Logistic(), sampler=MVS(rate=rate), n_estimators=3)
     train(data, config, backend=lambda rows, objective: backend)
     assert 0 < len(backend._drawn) < data.rows.n_rows
     assert np.array_equal(bins_of(backend._sparse, backend._lists), data.rows.bins[backend._drawn])
 
 
-@pytest.mark.usefixtures("small_slices")
-@pytest.mark.parametrize("search", ["histograms_only", "smaller_one_by_one", "rows_one_by_one"])
+@pytest.mark.parametrize("small_node", [0, 40, MOST_ROWS])
 @pytest.mark.parametrize("sampler", [NoSampling(), MVS(rate=0.4), SGB(rate=0.3)], ids=repr)
 @pytest.mark.parametrize(("look", "colsample"), [(0, 1.0), (0, 0.5), (3, 1.0), (3, 0.5)])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_trees_are_those_of_the_reference(
-    flags, sampler, look, colsample, n_classes, search, make_config, request
+    flags, sampler, look, colsample, n_classes, small_node, make_config, sliced
 ):
-    request.getfixturevalue(search)
     columns, y = flags
     if n_classes == 2:
         y = np.minimum(y, 1.0)
@@ -124,10 +121,10 @@ def test_trees_are_those_of_the_reference(
         objective, sampler=sampler, second_look=look, n_estimators=2, min_samples_leaf=4
     )
     config = replace(config, colsample=colsample)
-    check_against_reference(data, config)
+    check_against_reference(data, config, partial(sliced, small_node=small_node))
 
 
-def check_against_reference(data, config):
+def check_against_reference(data, config, make):
     expected = train(data, replace(config, device="reference")).model.to_dict()
     for n_threads in (1, 3):
-        assert train(data, replace(config, n_threads=n_threads)).model.to_dict() == expected
+        assert train(data, config, backend=make(n_threads)).model.to_dict() == expected

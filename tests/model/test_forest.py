@@ -29,17 +29,19 @@ def iterations(mixed_tree):
     return [[mixed_tree, other], [single, mixed_tree], [other, single]]
 
 
-@pytest.mark.usefixtures("small_slices")
 @pytest.mark.parametrize("n_threads", [1, 3])
 @pytest.mark.parametrize("masked_rows", [0, 10**6])
-def test_scores_and_leaves(iterations, n_threads, masked_rows, make_rows, monkeypatch):
+def test_scores_and_leaves(
+    iterations, n_threads, masked_rows, make_rows, few_rows_each, monkeypatch
+):
     monkeypatch.setattr(forests, "MASKED_ROWS", masked_rows)
     monkeypatch.setattr(forests, "BLOCK_ROWS", 64)
     bins = make_rows(600 if n_threads > 1 else 100).bins
     forest = Forest.from_iterations(iterations)
     scores = np.full((2, len(bins)), 0.5)
-    forest.add_to(scores, bins, n_threads)
-    leaves = forest.leaves(bins, n_threads)
+    threads = few_rows_each(n_threads)
+    forest.add_to(scores, bins, threads)
+    leaves = forest.leaves(bins, threads)
     assert leaves.shape == (len(bins), 6)
     trees = [tree for group in iterations for tree in group]
     for i in range(0, len(bins), 13):

@@ -17,6 +17,7 @@ from mvsboost.model import Model, files
 from mvsboost.model.forest import Forest
 from mvsboost.model.model import FORMAT_VERSION
 from mvsboost.objectives import Absolute, Logistic, Poisson, Quantile, Softmax, Squared
+from mvsboost.runtime.threads import SMALLEST_SLICE
 from mvsboost.sampling import MVS
 
 
@@ -75,10 +76,10 @@ def test_predictions_go_through_the_link(name, models, data):
     assert np.array_equal(predictions, scores.T if name == "softmax" else scores[0])
 
 
-@pytest.mark.usefixtures("small_slices")
 @pytest.mark.parametrize("name", NAMES)
 def test_threads_predict_the_same_bits(name, models, data):
-    model, bins = models[name], data[name].rows.bins
+    model, bins = models[name], np.tile(data[name].rows.bins, (500, 1))
+    assert len(bins) > 4 * SMALLEST_SLICE
     for n_threads in (2, 4):
         assert np.array_equal(model.raw_scores(bins, n_threads=n_threads), model.raw_scores(bins))
         assert np.array_equal(model.leaves(bins, n_threads), model.leaves(bins))

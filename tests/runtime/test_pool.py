@@ -77,26 +77,23 @@ def is_met(threads: ThreadPool) -> bool:
     return bool((seen == 1).all() and counter[0] == n)
 
 
-@pytest.mark.usefixtures("small_slices")
 @pytest.mark.parametrize("n_threads", [1, 2, 5])
-def test_every_part_is_done_once(n_threads):
-    threads = ThreadPool(n_threads)
+def test_every_part_is_done_once(n_threads, few_rows_each):
+    threads = few_rows_each(n_threads)
     for n in (1, 6, 7, 13, 14, 36, 1000):
         parts = max(1, min(n_threads, n // 7)) if jit_enabled() else 1
         assert check_sum(threads, n) == parts
 
 
 @needs_threads
-@pytest.mark.usefixtures("small_slices")
-def test_thousands_of_jobs_one_after_another():
-    threads = ThreadPool(3)
+def test_thousands_of_jobs_one_after_another(few_rows_each):
+    threads = few_rows_each(3)
     for n in range(21, 3021):
         check_sum(threads, n)
 
 
 @needs_threads
-@pytest.mark.usefixtures("small_slices")
-def test_nobody_waits_for_a_thread_that_is_late(monkeypatch):
+def test_nobody_waits_for_a_thread_that_is_late(monkeypatch, few_rows_each):
     go, serve = threading.Event(), threads_module.serve
 
     def late(*arguments):
@@ -104,7 +101,7 @@ def test_nobody_waits_for_a_thread_that_is_late(monkeypatch):
         return serve(*arguments)
 
     monkeypatch.setattr(threads_module, "serve", late)
-    threads = ThreadPool(3)
+    threads = few_rows_each(3)
     assert check_sum(threads, 100) == 3  # by the caller alone
     assert not go.is_set()
     go.set()
@@ -112,11 +109,10 @@ def test_nobody_waits_for_a_thread_that_is_late(monkeypatch):
 
 
 @needs_threads
-@pytest.mark.usefixtures("small_slices")
 @pytest.mark.parametrize("looks", [0, 300])
-def test_sleepers_are_woken(looks, monkeypatch):
+def test_sleepers_are_woken(looks, monkeypatch, few_rows_each):
     monkeypatch.setattr(threads_module._Patience, "looks", lambda self: looks)
-    threads = ThreadPool(3)
+    threads = few_rows_each(3)
     pool, deadline = threads.pool(100), time.monotonic() + 30
     while pool[N_ASLEEP] < 2 and time.monotonic() < deadline:
         time.sleep(0.001)
@@ -136,9 +132,8 @@ def test_a_tree_wakes_only_as_many_as_it_needs():
 
 
 @needs_threads
-@pytest.mark.usefixtures("small_slices")
-def test_a_kernel_wakes_only_as_many_as_its_rows_are_worth():
-    threads = ThreadPool(5)
+def test_a_kernel_wakes_only_as_many_as_its_rows_are_worth(few_rows_each):
+    threads = few_rows_each(5)
     assert threads.pool(13)[N_ASLEEP] == 4
     assert threads.pool(14)[N_ASLEEP] >= 3  # it may sleep again by now
     assert threads.pool(21)[N_ASLEEP] >= 2
@@ -161,9 +156,8 @@ def test_those_whom_a_tree_does_not_need_may_sleep():
 
 
 @needs_threads
-@pytest.mark.usefixtures("small_slices")
-def test_functions_of_python_and_kernels_take_turns():
-    threads = ThreadPool(3)
+def test_functions_of_python_and_kernels_take_turns(few_rows_each):
+    threads = few_rows_each(3)
     for n in range(30, 130):
         check_sum(threads, n)
         assert threads.together(lambda thread, n=n: n + thread, 3) == [n, n + 1, n + 2]
@@ -171,10 +165,9 @@ def test_functions_of_python_and_kernels_take_turns():
 
 
 @needs_threads
-@pytest.mark.usefixtures("small_slices")
-def test_several_pools_at_once():
+def test_several_pools_at_once(few_rows_each):
     def fit(_: int) -> bool:
-        threads = ThreadPool(3)
+        threads = few_rows_each(3)
         for n in range(40, 140):
             check_sum(threads, n)
             if not is_met(threads):

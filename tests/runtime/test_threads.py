@@ -35,14 +35,12 @@ def test_slices_cover_all_rows_once(n_threads, n_rows):
     assert len(slices) == 1 or all(b - a >= SMALLEST_SLICE for a, b in slices)
 
 
-@pytest.mark.usefixtures("small_slices")
-def test_results_come_in_order():
-    assert ThreadPool(4).run(lambda a, b: (a, b), 28) == [(0, 7), (7, 14), (14, 21), (21, 28)]
+def test_results_come_in_order(few_rows_each):
+    assert few_rows_each(4).run(lambda a, b: (a, b), 28) == [(0, 7), (7, 14), (14, 21), (21, 28)]
 
 
-@pytest.mark.usefixtures("small_slices")
-def test_the_first_slice_stays_and_the_others_go_to_threads():
-    first, *others = ThreadPool(3).run(lambda a, b: threading.current_thread().name, 100)
+def test_the_first_slice_stays_and_the_others_go_to_threads(few_rows_each):
+    first, *others = few_rows_each(3).run(lambda a, b: threading.current_thread().name, 100)
     assert first == threading.current_thread().name
     assert len(others) == 2
     assert all(name.startswith("mvsboost") for name in others)
@@ -53,13 +51,12 @@ def test_few_rows_stay_on_the_calling_thread():
     assert names == [threading.current_thread().name]
 
 
-@pytest.mark.usefixtures("small_slices")
-def test_an_error_on_a_thread_reaches_the_caller():
+def test_an_error_on_a_thread_reaches_the_caller(few_rows_each):
     def fail(start, stop):
         raise RuntimeError(f"rows from {start}")
 
     with pytest.raises(RuntimeError, match="rows from 0"):
-        ThreadPool(2).run(fail, 100)
+        few_rows_each(2).run(fail, 100)
 
 
 def test_a_thread_that_takes_long_is_waited_for():

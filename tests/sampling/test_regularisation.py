@@ -26,8 +26,8 @@ def leaves():
     return [first, second]
 
 
-def find(lam, rows, score=Score.MVS, **more):
-    return regularisation(lam, score, rows, rows.context(**more))
+def find(lam, rows, **more):
+    return regularisation(lam, rows, rows.context(**more))
 
 
 def test_a_number_is_taken_as_it_is(rows):
@@ -54,29 +54,12 @@ def test_leaf_starts_where_both_terms_weigh_the_same(rows):
     assert find("leaf", rows) == pytest.approx((G**2).mean() / (H**2).mean())
 
 
-def test_catboost_takes_shrunk_leaves(rows):
-    assert find("catboost", rows, leaves=leaves()) == pytest.approx(0.2**2)
-
-
-def test_catboost_starts_from_the_mean_norm(rows):
-    assert find("catboost", rows) == pytest.approx(np.abs(G).mean() ** 2)
-    both = GradientRows(np.array([G, 2 * G]), np.array([H, H]))
-    assert find("catboost", both) == pytest.approx(5 * np.abs(G).mean() ** 2)
-
-
-@pytest.mark.parametrize("rule", ["root", "leaf", "catboost"])
+@pytest.mark.parametrize("rule", ["root", "leaf"])
 def test_adaptive_lambda_never_falls_under_the_floor(rule):
     rows = GradientRows([1.0, -1.0, 2.0, -2.0], np.full(4, 0.5))
     nothing = [LeafSummary(np.zeros(2), np.ones(2))]
     floor = LAMBDA_FLOOR * 2.5 / 0.25
     assert find(rule, rows, leaves=nothing) == pytest.approx(floor)
-
-
-def test_floor_without_hessian_in_the_score_is_in_units_of_the_gradient():
-    rows = GradientRows([1.0, -1.0, 2.0, -2.0], np.full(4, 0.5))
-    nothing = [LeafSummary(np.zeros(2), np.ones(2))]
-    found = find("catboost", rows, Score.CATBOOST, leaves=nothing)
-    assert found == pytest.approx(LAMBDA_FLOOR * 2.5)
 
 
 def test_floor_bounds_the_weights():
@@ -104,11 +87,11 @@ def test_scale_of_gradients_and_hessians_cancels(rule, rows):
 
 @pytest.mark.parametrize("lam", [-0.1, np.nan, np.inf, True, None, "rooot", [0.1]])
 def test_wrong_lambda_is_named(lam):
-    with pytest.raises(ParameterError, match=r"lam must be .*'root', 'leaf', 'catboost'"):
+    with pytest.raises(ParameterError, match=r"lam must be .*'root', 'leaf'"):
         MVS(lam=lam).validate()
 
 
-@pytest.mark.parametrize("lam", [0, 0.1, np.float32(2.0), np.int64(1), "leaf", "root", "catboost"])
+@pytest.mark.parametrize("lam", [0, 0.1, np.float32(2.0), np.int64(1), "leaf", "root"])
 def test_right_lambda_passes(lam):
     MVS(lam=lam).validate()
 

@@ -55,14 +55,9 @@ class TestGOSSByProduct(SamplerConformance):
 
 
 class TestMVS(SamplerConformance):
-    @pytest.fixture(params=["leaf", "root", "catboost", 0.1])
+    @pytest.fixture(params=["leaf", "root", 0.1])
     def sampler(self, request):
         return MVS(0.3, request.param)
-
-    # the rule "catboost" squares a mean of g, so it has units; a power of two keeps the others
-    def test_scale_does_not_matter(self, subject):
-        if subject.lam != "catboost":
-            super().test_scale_does_not_matter(subject)
 
 
 class TestMVSSmallRate(SamplerConformance):
@@ -71,20 +66,6 @@ class TestMVSSmallRate(SamplerConformance):
 
 class TestImportanceSampling(SamplerConformance):
     sampler = ImportanceSampling(0.3)
-
-
-class TestCatBoostVariant(SamplerConformance):
-    sampler = MVS.variant("catboost", 0.3).set_params(block=64)
-    scale_invariant = False
-
-
-class TestXGBoostVariant(SamplerConformance):
-    sampler = MVS.variant("xgboost", 0.3)
-
-
-class TestForkVariant(SamplerConformance):
-    sampler = MVS.variant("fork", 0.3)
-    scale_invariant = False
 
 
 class TestBayesianBootstrap(SamplerConformance):
@@ -206,11 +187,6 @@ class TestEdges:
         with pytest.raises(ConvergenceStop, match="iteration 4"):
             make_sampler(name).draw(rows, rows.context(0, 4))
 
-    def test_all_scores_zero_ends_training(self):
-        rows = GradientRows(np.ones(20), np.zeros(20))
-        with pytest.raises(ConvergenceStop, match="score"):
-            MVS(0.5, 0.0, score="fork").draw(rows, rows.context())
-
     def test_at_least_one_row_is_expected(self):
         rows = random_rows(50)
         drawn = [MVS(1e-6, 0.1).draw(rows, rows.context(0, i)).summary.n_rows for i in range(300)]
@@ -222,9 +198,7 @@ class TestEdges:
         with pytest.raises(ParameterError, match="lam must be small enough"):
             MVS(0.5, 1e100).draw(rows, rows.context())
 
-    @pytest.mark.parametrize(
-        "sampler", [GOSS(rank_by="product"), MVS(0.5, 0.1, score="fork"), MVS.variant("catboost")]
-    )
+    @pytest.mark.parametrize("sampler", [GOSS(rank_by="product"), MVS(0.5, 0.1)])
     def test_gradients_too_large_for_a_score_are_named(self, sampler):
         rows = GradientRows(np.full((3, 20), 3e38), np.full((3, 20), 3e38))
         with pytest.raises(DataError, match="scale the target"):
@@ -283,40 +257,6 @@ class TestEdges:
         assert len(seen) == 3
 
 
-class TestBlocks:
-    def test_each_block_has_its_own_share(self):
-        g = np.concatenate([np.full(500, 1.0), np.full(500, 100.0)])
-        rows = GradientRows(g, np.ones(1000))
-        sampler = MVS(0.2, 0.0, block=500)
-        counts = []
-        for iteration in range(50):
-            sampler.draw(rows, rows.context(0, iteration))
-            drawn = rows.weights > 0
-            counts.append([drawn[:500].sum(), drawn[500:].sum()])
-        np.testing.assert_allclose(np.mean(counts, axis=0), [100, 100], atol=5)
-
-    def test_parts_divide_all_rows(self):
-        rows = random_rows(1001)
-        by_parts = MVS(0.2, 0.1, parts=4).draw(rows, rows.context())
-        weights = rows.weights
-        by_block = MVS(0.2, 0.1, block=251).draw(rows, rows.context())
-        assert np.array_equal(weights, rows.weights)
-        assert by_parts == by_block
-
-    def test_one_block_is_the_global_threshold(self):
-        rows = random_rows()
-        one = MVS(0.2, 0.1).draw(rows, rows.context())
-        other = MVS(0.2, 0.1, block=1000).draw(rows, rows.context())
-        assert other.mu == pytest.approx(one.mu, rel=1e-6)
-
-    def test_a_block_without_gradients_is_passed_over(self):
-        g = np.concatenate([np.zeros(64), np.ones(64)])
-        rows = GradientRows(g, g)
-        MVS(0.5, 0.1, block=64).draw(rows, rows.context())
-        assert (rows.weights[:64] == 0.0).all()
-        assert (rows.weights[64:] > 0.0).any()
-
-
 class TestParameters:
     @pytest.mark.parametrize("rate", [0.0, -0.1, 1.1, np.nan, "0.5", None, True])
     @pytest.mark.parametrize("kind", [MVS, SGB, Bernoulli, ImportanceSampling, PoissonBootstrap])
@@ -333,11 +273,6 @@ class TestParameters:
             (GOSS(rank_by="hessian"), "rank_by must be 'gradient' or 'product'"),
             (GOSS(warmup=-1), "warmup"),
             (GOSS(warmup=1.5), "warmup"),
-            (MVS(score="abs"), "score"),
-            (MVS(block=-1), "block"),
-            (MVS(parts=1.5), "parts"),
-            (MVS(block=True), "block"),
-            (MVS(block=8, parts=2), "parts must be 0"),
         ],
     )
     def test_wrong_parameters_are_named(self, sampler, message):
@@ -361,18 +296,6 @@ class TestParameters:
     def test_unknown_samplers_list_what_is_known(self, spec):
         with pytest.raises(ParameterError, match="sampler must be one of 'none', 'mvs'"):
             make_sampler(spec)
-
-    def test_unknown_variant(self):
-        with pytest.raises(ParameterError, match="'paper', 'catboost', 'xgboost', 'fork'"):
-            MVS.variant("lightgbm")
-
-    def test_variants(self):
-        assert MVS.variant("paper", 0.1).get_params() == MVS(0.1, "root").get_params()
-        catboost = MVS.variant("catboost", 0.1)
-        assert (catboost.lam, catboost.score, catboost.block) == ("catboost", "catboost", 8192)
-        assert MVS.variant("xgboost", 0.1).lam == 0.1
-        fork = MVS.variant("fork", 0.1, parts=3)
-        assert (fork.lam, fork.score, fork.parts) == (1e-6, "fork", 3)
 
     @pytest.mark.parametrize("name", SAMPLERS)
     def test_parameters_survive_a_clone(self, name):

@@ -11,12 +11,13 @@ import pytest
 
 from mvsboost.backends.cpu import CPUBackend
 from mvsboost.backends.cpu.compilation import jit_enabled
+from mvsboost.backends.cpu.growing import Ways
 from mvsboost.backends.draws import AllRows, SmallestKeys
 from mvsboost.backends.messages import RowSet
 from mvsboost.backends.reference import ReferenceBackend
 from mvsboost.exact.fixedpoint import Packing
 from mvsboost.exact.random import Purpose, stream_key
-from mvsboost.kernels import tree as whole_tree
+from mvsboost.kernels.small_nodes import MOST_ROWS
 from mvsboost.objectives import Squared
 from mvsboost.runtime import threads
 from mvsboost.trees import FeatureTable, TreeParams, grow_tree, grower
@@ -76,9 +77,9 @@ def same_tree(a, b):
         assert np.array_equal(getattr(a.nodes, name), getattr(b.nodes, name)), name
 
 
-def same_by_verbs_and_at_once(rows, params, draw, monotone):
+def same_by_verbs_and_at_once(rows, params, draw, monotone, make=CPUBackend):
     by_verbs = grow(rows, params, ReferenceBackend, draw, monotone)
-    same_tree(grow(rows, params, CPUBackend, draw, monotone), by_verbs)
+    same_tree(grow(rows, params, make, draw, monotone), by_verbs)
     return by_verbs
 
 
@@ -125,28 +126,27 @@ def test_all_rows_look_at_a_node_once_and_only_when_its_turn_comes(params, make_
         assert len(nodes) < tree.n_nodes - 1
 
 
-@pytest.fixture
-def made_nodes(monkeypatch):
-    """What the threads that grew each whole tree know of its nodes."""
-    made, make_nodes = [], whole_tree.make_nodes
+def grow_and_count(rows, params, make, draw):
+    """A tree, and what each thread counted of both looks' rows."""
+    made = []
 
-    def noted(*args):
-        made.append(make_nodes(*args))
+    def noted(rows, objective):
+        made.append(make(rows, objective))
         return made[-1]
 
-    monkeypatch.setattr(whole_tree, "make_nodes", noted)
-    return made
+    tree = grow(rows, params, noted, draw)
+    return tree, made[0].grower.room.nodes.work
 
 
-@pytest.mark.usefixtures("small_slices", "histograms_only")
 @pytest.mark.parametrize("n_threads", [1, 3])
 @pytest.mark.parametrize("params", [PARAMS, LEVELS], ids=["best-first", "depth-wise"])
-def test_whole_trees_count_the_smaller_of_two_children(params, n_threads, make_rows, made_nodes):
+def test_whole_trees_count_the_smaller_of_two_children(params, n_threads, make_rows, sliced):
     if n_threads > 1 and not jit_enabled():
         pytest.skip("plain Python has no threads to meet")
-    make = partial(CPUBackend, n_threads=n_threads)
+    make = sliced(n_threads, small_node=0)
     # all rows look at all four features, so that a parent's histogram always has the child's
-    grown = grow(make_rows(400), replace(params, second_look=4), make, some_rows(0.5))
+    params = replace(params, second_look=4)
+    grown, work = grow_and_count(make_rows(400), params, make, some_rows(0.5))
     tree, inner = grown.structure, ~grown.structure.is_leaf
     assert tree.n_leaves > 5
     sample, exact = (
@@ -157,9 +157,8 @@ def test_whole_trees_count_the_smaller_of_two_children(params, n_threads, make_r
         )
     )
     pairs = list(zip(tree.left[inner], tree.right[inner], strict=True))
-    (nodes,) = made_nodes
-    assert len(nodes.work) == n_threads
-    of_sample, of_all = nodes.work.sum(axis=0)
+    assert len(work) == n_threads
+    of_sample, of_all = work.sum(axis=0)
     smaller = [min(exact[a], exact[b]) for a, b in pairs]
     looked_at = [n for n, (a, b) in zip(smaller, pairs, strict=True) if inner[a] or inner[b]]
     assert of_sample <= 4 * (sample[0] + sum(min(sample[a], sample[b]) for a, b in pairs))
@@ -299,45 +298,39 @@ def test_subtracted_histograms_equal_direct_ones(params, draw, make_rows, monkey
 @pytest.mark.parametrize("draw", [None, some_rows(0.3)], ids=["all rows", "sample"])
 @pytest.mark.parametrize("params", [PARAMS, LEVELS, replace(LEVELS, max_depth=None)])
 @pytest.mark.parametrize("monotone", [(0, 0, 0, 0), (0, 1, 0, -1)])
-@pytest.mark.parametrize("search", ["histograms_only", "smaller_one_by_one", "rows_one_by_one"])
+@pytest.mark.parametrize("small_node", [0, 40, MOST_ROWS])
 def test_a_whole_tree_in_one_call_is_the_tree_grown_by_verbs(
-    second_look, draw, params, monotone, search, make_rows, request
+    second_look, draw, params, monotone, small_node, make_rows
 ):
-    request.getfixturevalue(search)
-    rows = make_rows(250)
-    same_by_verbs_and_at_once(rows, replace(params, second_look=second_look), draw, monotone)
+    params = replace(params, second_look=second_look)
+    make = partial(CPUBackend, ways=Ways(small_node=small_node))
+    same_by_verbs_and_at_once(make_rows(250), params, draw, monotone, make)
 
 
 # --- threads, and trees of any size -------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("small_slices")
 @pytest.mark.parametrize("params", [PARAMS, LEVELS])
 @pytest.mark.parametrize(
-    "way", ["histograms_only", "smaller_one_by_one", "rows_one_by_one", "by verbs"]
+    "way",
+    [{"small_node": 0}, {"small_node": 40}, {"small_node": MOST_ROWS}, {"room": 0}],
+    ids=str,
 )
-def test_threads_grow_the_same_tree(params, way, make_rows, monkeypatch, request):
-    if way == "by verbs":
-        monkeypatch.setattr(CPUBackend, "grow_whole_tree", lambda self, request: None)
-    else:
-        request.getfixturevalue(way)
+def test_threads_grow_the_same_tree(params, way, make_rows, sliced):
     rows = make_rows(250)
     params = replace(params, second_look=2)
     for n_threads in (2, 4):
-        make = partial(CPUBackend, n_threads=n_threads)
+        make = sliced(n_threads, **way)
         for draw in (None, some_rows(0.3)):
             same_tree(grow(rows, params, make, draw), grow(rows, params, draw=draw))
 
 
 @pytest.mark.skipif(not jit_enabled(), reason="plain Python has no threads to meet")
-@pytest.mark.usefixtures("small_slices", "histograms_only")
 @pytest.mark.parametrize("second_look", [0, 2])
-def test_threads_take_the_lanes_of_one_that_is_late(
-    second_look, make_rows, made_nodes, monkeypatch
-):
+def test_threads_take_the_lanes_of_one_that_is_late(second_look, make_rows, sliced, monkeypatch):
     rows, draw = make_rows(250), some_rows(0.4)
     params = replace(PARAMS, second_look=second_look)
-    expected = grow(rows, params, partial(CPUBackend, n_threads=1), draw)
+    expected, (alone,) = grow_and_count(rows, params, sliced(1, small_node=0), draw)
     serve = threads.serve
 
     def late(pool, thread, *rest):
@@ -345,22 +338,21 @@ def test_threads_take_the_lanes_of_one_that_is_late(
         return serve(pool, thread, *rest)
 
     monkeypatch.setattr(threads, "serve", late)
-    same_tree(grow(rows, params, partial(CPUBackend, n_threads=3), draw), expected)
-    (alone,), team = (nodes.work for nodes in made_nodes)
+    tree, team = grow_and_count(rows, params, sliced(3, small_node=0), draw)
+    same_tree(tree, expected)
     assert np.array_equal(team.sum(axis=0), alone)  # every lane was visited, and once
     in_root = 4 * expected.sample_packing.unpack(expected.nodes.sample[0]).count
     assert team[0][0] + team[1][0] >= in_root
 
 
-@pytest.mark.usefixtures("rows_one_by_one")
 @pytest.mark.parametrize("n", [12, 40, 500])
 @pytest.mark.parametrize("second_look", [0, 2])
 def test_rows_one_by_one_give_the_tree_of_histograms(n, second_look, make_rows):
     # as many rows as there is room for, and fewer rows than a feature has bins
     params = TreeParams(max_leaves=40, min_samples_leaf=1, second_look=second_look)
-    rows = make_rows(n)
+    rows, make = make_rows(n), partial(CPUBackend, ways=Ways(small_node=MOST_ROWS))
     for draw in (None, some_rows(0.6)):
-        same_tree(grow(rows, params, CPUBackend, draw), grow(rows, params, draw=draw))
+        same_tree(grow(rows, params, make, draw), grow(rows, params, draw=draw))
 
 
 @pytest.mark.parametrize("draw", [None, some_rows(0.5)], ids=["all rows", "some rows"])

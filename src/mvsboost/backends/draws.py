@@ -34,8 +34,6 @@ class Score(Enum):
     """Formula of a row's score, summed over outputs k where several."""
 
     MVS = "sqrt(sum g^2 + lam * sum h^2)"
-    CATBOOST = "sqrt(sum g^2 + lam)"
-    FORK = "sqrt((sum |g h|)^2 + lam)"
     ABS_GRADIENT = "sum |g|"
     ABS_PRODUCT = "sum |g h|"
 
@@ -64,22 +62,15 @@ class ScoreRule:
             return absolute
         g64, h64 = g.astype(np.float64), h.astype(np.float64)
         total = np.zeros(g.shape[1])
-        if self.score in (Score.MVS, Score.CATBOOST):
+        if self.score is Score.MVS:
             second = np.zeros(g.shape[1])
             for gk, hk in zip(g64, h64, strict=True):
                 total = total + gk * gk
                 second = second + hk * hk
-            if self.score is Score.MVS:
-                squares = (total + self.lam * second) * (self.scale * self.scale)
-                return np.sqrt(squares.astype(np.float32)) * np.float32(1.0 / self.scale)
-            total = np.sqrt(total + self.lam)
-        else:
-            for gk, hk in zip(g64, h64, strict=True):
-                total = total + (
-                    np.abs(gk) if self.score is Score.ABS_GRADIENT else np.abs(gk * hk)
-                )
-            if self.score is Score.FORK:
-                total = np.sqrt(total * total + self.lam)
+            squares = (total + self.lam * second) * (self.scale * self.scale)
+            return np.sqrt(squares.astype(np.float32)) * np.float32(1.0 / self.scale)
+        for gk, hk in zip(g64, h64, strict=True):
+            total = total + np.abs(gk if self.score is Score.ABS_GRADIENT else gk * hk)
         return total.astype(np.float32)
 
 
@@ -155,28 +146,19 @@ class PositiveScores:
 
 @dataclass(frozen=True)
 class Poisson:
-    """Each row on its own with p = min(1, score / µ) and weight 1 / p.
-
-    ``mu`` holds one threshold, or one for each block of ``block`` consecutive global ids.
-    """
+    """Each row on its own with p = min(1, score / µ) and weight 1 / p."""
 
     key: np.uint64
-    mu: NDArray[np.float64]
-    block: int = 0
+    mu: float
 
     def weights(
         self, scores: NDArray[np.float32] | None, ids: NDArray[np.uint64]
     ) -> NDArray[np.float64]:
         assert scores is not None
-        mu = self.mu[0] if self.block == 0 else self.mu[(ids // np.uint64(self.block)).astype(int)]
-        return _inverse_probability(scores.astype(np.float64), mu, uniform(self.key, ids))
-
-
-def _inverse_probability(
-    scores: NDArray[np.float64], mu: NDArray[np.float64] | float, u: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    weights = np.where(u * mu < scores, mu / np.where(scores > 0, scores, 1.0), 0.0)
-    return np.where(scores >= mu, np.where(scores > 0, 1.0, 0.0), weights)
+        wide, u = scores.astype(np.float64), uniform(self.key, ids)
+        inverse = self.mu / np.where(wide > 0, wide, 1.0)
+        weights = np.where(u * self.mu < wide, inverse, 0.0)
+        return np.where(wide >= self.mu, np.where(wide > 0, 1.0, 0.0), weights)
 
 
 @dataclass(frozen=True)

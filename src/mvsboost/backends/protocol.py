@@ -71,7 +71,7 @@ class Backend(Protocol):
         """Fixed-point sum of scores under µ, number of rows at or over µ, number of zeros."""
 
     def row_scores(self) -> NDArray[np.float32]:
-        """Bring back the scores; only variants with a threshold for each block ask for it."""
+        """Bring back the scores, for samplers that look at all rows at once."""
 
     def rank_counts(self, key: RankKey, known_bits: int, prefix: int) -> NDArray[np.int64]:
         """Rows whose key starts with `prefix` (known_bits long), counted by its next `RANK_BITS`.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mvsboost.exact.dtypes import NODE
 from mvsboost.kernels import apply, predict
 from mvsboost.runtime.pool import CALLER, make_pool
-from mvsboost.runtime.threads import ThreadPool
+from mvsboost.runtime.threads import ThreadPool, as_pool
 from mvsboost.trees import Tree
 from mvsboost.trees.tree import LEAF
 
@@ -64,14 +64,18 @@ class Forest:
             leaf_number=_join([tree.leaf_numbers() for tree in trees], NODE),
         )
 
-    def add_to(self, scores: NDArray[np.float64], bins: NDArray[np.uint8], n_threads: int) -> None:
+    def add_to(
+        self, scores: NDArray[np.float64], bins: NDArray[np.uint8], n_threads: int | ThreadPool
+    ) -> None:
         """Add every tree to scores of shape (n_outputs, n_rows)."""
         if len(bins) < MASKED_ROWS:
             self._walk(scores, bins, n_threads)
         else:
             self._test(scores, bins, n_threads)
 
-    def _test(self, scores: NDArray[np.float64], bins: NDArray[np.uint8], n_threads: int) -> None:
+    def _test(
+        self, scores: NDArray[np.float64], bins: NDArray[np.uint8], n_threads: int | ThreadPool
+    ) -> None:
         """Find leaves by masks, a block of rows at a time; see `kernels.apply`."""
         finders = [apply.LeafFinder(tree) for tree in self.trees]
         values = [tree.value[f.node] for f, tree in zip(finders, self.trees, strict=True)]
@@ -88,9 +92,11 @@ class Forest:
             for start in range(a, b, BLOCK_ROWS):
                 block(alone, start, min(start + BLOCK_ROWS, b))
 
-        ThreadPool(n_threads).run(one, len(bins))
+        as_pool(n_threads).run(one, len(bins))
 
-    def _walk(self, scores: NDArray[np.float64], bins: NDArray[np.uint8], n_threads: int) -> None:
+    def _walk(
+        self, scores: NDArray[np.float64], bins: NDArray[np.uint8], n_threads: int | ThreadPool
+    ) -> None:
         def one(a: int, b: int) -> None:
             predict.add_forest(
                 bins[a:b],
@@ -105,9 +111,9 @@ class Forest:
                 scores,
             )
 
-        ThreadPool(n_threads).run(one, len(bins))
+        as_pool(n_threads).run(one, len(bins))
 
-    def leaves(self, bins: NDArray[np.uint8], n_threads: int) -> NDArray[np.int32]:
+    def leaves(self, bins: NDArray[np.uint8], n_threads: int | ThreadPool) -> NDArray[np.int32]:
         """Number of the leaf of every row in every tree, (n_rows, n_trees)."""
         nodes = np.empty((len(bins), len(self.roots)), NODE)
 
@@ -116,7 +122,7 @@ class Forest:
                 bins[a:b], self.roots, self.feature, self.left, self.right, self.sets, nodes[a:b]
             )
 
-        ThreadPool(n_threads).run(one, len(bins))
+        as_pool(n_threads).run(one, len(bins))
         return self.leaf_number[nodes]
 
 

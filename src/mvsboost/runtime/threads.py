@@ -12,7 +12,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from time import perf_counter
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,6 +85,19 @@ def _checked(n_threads: Any) -> int:
     return int(n_threads)
 
 
+class Smallest(NamedTuple):
+    """Rows that a thread is given, at least.
+
+    Attributes
+    ----------
+    slice, part : int
+        By a function of Python, and by a kernel.
+    """
+
+    slice: int = SMALLEST_SLICE
+    part: int = SMALLEST_PART
+
+
 class ThreadPool:
     """So many threads: the caller's, and others that wait for work.
 
@@ -99,11 +112,14 @@ class ThreadPool:
     n_threads : int
         Taken as it is. Where kernels wait for each other, more than there are cores are slow: a
         fit has its threads from `within_cores`.
+    smallest : Smallest
+        Fewer rows are not worth a thread.
     """
 
-    def __init__(self, n_threads: int) -> None:
+    def __init__(self, n_threads: int, smallest: Smallest | None = None) -> None:
         self.n_threads = _checked(n_threads)
-        self._words = make_pool(self.n_threads, SMALLEST_PART)
+        self._smallest = smallest or Smallest()
+        self._words = make_pool(self.n_threads, self._smallest.part)
 
     @classmethod
     def within_cores(cls, n_threads: int) -> ThreadPool:
@@ -120,7 +136,7 @@ class ThreadPool:
 
     def pool(self, n_rows: int) -> NDArray[np.int64]:
         """The pool for a kernel over so many rows; as many are woken as these are worth."""
-        parts = min(self.n_threads, n_rows // SMALLEST_PART)
+        parts = min(self.n_threads, n_rows // self._smallest.part)
         if parts > 1 and self._words[N_ASLEEP] > self.n_threads - parts:
             self._wake(parts)
         return self._words
@@ -144,7 +160,7 @@ class ThreadPool:
 
     def worth(self, n_rows: int) -> int:
         """Threads that so many rows are worth."""
-        return max(1, min(self.n_threads, n_rows // SMALLEST_SLICE))
+        return max(1, min(self.n_threads, n_rows // self._smallest.slice))
 
     def slices(self, n_rows: int) -> list[tuple[int, int]]:
         """Equal slices of range(n_rows), one a thread, none of them too small."""
@@ -184,6 +200,11 @@ _Outcome = tuple[Any, BaseException | None]
 
 _Job = tuple[Callable[[int], Any], int, list[_Outcome], "SimpleQueue[None]"]
 """A function, its argument, where to put the outcome, and whom to tell."""
+
+
+def as_pool(n_threads: int | ThreadPool) -> ThreadPool:
+    """So many threads, or those that are given."""
+    return n_threads if isinstance(n_threads, ThreadPool) else ThreadPool(n_threads)
 
 
 class _Worker:

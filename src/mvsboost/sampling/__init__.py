@@ -1,4 +1,4 @@
-"""Choosing rows: samplers, their threshold µ, their λ, and the named variants."""
+"""Choosing rows: samplers, their threshold µ, and their λ."""
 
 from mvsboost.sampling.base import Sampler
 from mvsboost.sampling.context import (

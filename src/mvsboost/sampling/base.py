@@ -118,12 +118,9 @@ def _largest_possible(rule: ScoreRule, gradients: GradientRange, n_outputs: int)
     g, h = gradients.max_gradient, gradients.max_hessian
     if rule.score is Score.MVS:
         return math.sqrt(n_outputs * (g * g + rule.lam * (h * h)))
-    if rule.score is Score.CATBOOST:
-        return math.sqrt(n_outputs * g * g + rule.lam)
     if rule.score is Score.ABS_GRADIENT:
         return n_outputs * g
-    product = n_outputs * g * h
-    return math.sqrt(product * product + rule.lam)
+    return n_outputs * g * h
 
 
 def draw_some(

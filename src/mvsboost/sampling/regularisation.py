@@ -11,11 +11,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mvsboost.backends.draws import Score, ScoreRule
 from mvsboost.backends.messages import GradientRange
 from mvsboost.errors import ParameterError
 from mvsboost.exact.fixedpoint import sum_scale
-from mvsboost.sampling.base import score_rows
 from mvsboost.sampling.context import GradientMoments, SampledRows, SamplingContext
 
 __all__ = [
@@ -64,40 +62,32 @@ def check_lambda(lam: object) -> None:
         raise ParameterError("lam", lam, f"a finite number >= 0 or one of {names}")
 
 
-def regularisation(
-    lam: float | str, score: Score, backend: SampledRows, context: SamplingContext
-) -> float:
+def regularisation(lam: float | str, backend: SampledRows, context: SamplingContext) -> float:
     """λ of this iteration: the number given, or what the named rule finds.
 
     Parameters
     ----------
-    lam : float or {"root", "leaf", "catboost"}
+    lam : float or {"root", "leaf"}
         * ``"leaf"``: mean of the last iteration's squared leaf values, weighted by hessian, before
           shrinkage; at first mean(g²) / mean(h²). A quantile leaf counts as the square root of
           Σ gain / Σ h of its tree.
         * ``"root"``: squared value of the root, (Σg / Σh)²; with several outputs their mean,
           weighted by hessian.
-        * ``"catboost"``: squared mean of the last iteration's absolute leaf values, after
-          shrinkage; at first (mean ‖g‖)².
-    score : Score
-        The formula λ is for. Only in ``Score.MVS`` it multiplies h², which decides the unit
-        of the floor.
     backend : SampledRows
-        Holds the gradients. The rule ``"catboost"`` scores the rows anew.
+        Holds the gradients.
     context : SamplingContext
         Holds their extremes and the last iteration's leaves.
 
     Returns
     -------
     float
-        Under a rule never less than `LAMBDA_FLOOR` times mean(g²) / mean(h²), or times mean(g²)
-        where the score does not multiply λ by h².
+        Under a rule never less than `LAMBDA_FLOOR` times mean(g²) / mean(h²).
 
     Examples
     --------
     >>> from mvsboost.testing import GradientRows
     >>> rows = GradientRows([1.0, 2.0, 3.0], [1.0, 1.0, 1.0])
-    >>> regularisation("root", Score.MVS, rows, rows.context())
+    >>> regularisation("root", rows, rows.context())
     4.0
     """
     if not isinstance(lam, str):
@@ -105,18 +95,16 @@ def regularisation(
     sums = context.moments or gradient_moments(
         backend, context.gradients, squares_only=lam != "root"
     )
-    value = LAMBDA_RULES[lam](sums, backend, context)
-    least = sums.balance if score is Score.MVS else sums.gradient_squared.sum() / context.n_rows
-    return max(value, LAMBDA_FLOOR * float(least))
+    return max(LAMBDA_RULES[lam](sums, context), LAMBDA_FLOOR * float(sums.balance))
 
 
-def _root(sums: GradientMoments, backend: SampledRows, context: SamplingContext) -> float:
+def _root(sums: GradientMoments, context: SamplingContext) -> float:
     held = sums.hessian > 0.0
     total = float(sums.hessian[held].sum())
     return float((sums.gradient[held] ** 2 / sums.hessian[held]).sum()) / total if total else 0.0
 
 
-def _leaf(sums: GradientMoments, backend: SampledRows, context: SamplingContext) -> float:
+def _leaf(sums: GradientMoments, context: SamplingContext) -> float:
     leaves = list(context.leaves)
     total = sum(float(leaf.hessian.sum()) for leaf in leaves)
     if total <= 0.0:
@@ -124,19 +112,8 @@ def _leaf(sums: GradientMoments, backend: SampledRows, context: SamplingContext)
     return sum(float((leaf.hessian * leaf.value**2).sum()) for leaf in leaves) / total
 
 
-def _catboost(sums: GradientMoments, backend: SampledRows, context: SamplingContext) -> float:
-    if context.leaves:
-        values = [np.abs(leaf.value * leaf.shrinkage) for leaf in context.leaves]
-        return float(np.concatenate(values).mean()) ** 2
-    largest = score_rows(backend, context, ScoreRule(Score.MVS, 0.0))
-    scale = sum_scale(largest, context.n_rows)
-    total, _, _ = backend.threshold_sums(2.0 * largest, scale)
-    return (total / scale / context.n_rows) ** 2
-
-
-LAMBDA_RULES: dict[str, Callable[[GradientMoments, SampledRows, SamplingContext], float]] = {
+LAMBDA_RULES: dict[str, Callable[[GradientMoments, SamplingContext], float]] = {
     "root": _root,
     "leaf": _leaf,
-    "catboost": _catboost,
 }
 """Rules for λ by name."""

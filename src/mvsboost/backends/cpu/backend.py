@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mvsboost.backends.cpu.compilation import jit_enabled
-from mvsboost.backends.cpu.growing import Members, TreeGrower
+from mvsboost.backends.cpu.growing import Members, TreeGrower, Ways
 from mvsboost.backends.draws import (
     AllRows,
     DrawRule,
@@ -46,7 +46,7 @@ from mvsboost.kernels.sparse_rows import SparseRows, SparseTable, make_sparse, r
 from mvsboost.kernels.tree import Source
 from mvsboost.runtime.arena import Arena
 from mvsboost.runtime.pool import CALLER
-from mvsboost.runtime.threads import ThreadPool
+from mvsboost.runtime.threads import ThreadPool, as_pool
 
 _FEW = 0.2  # share of the rows up to which a sample's own bins stay nearer than columns
 _TRANSPOSED = 8192  # rows whose bins stay in the cache while they are written by column
@@ -70,16 +70,23 @@ class CPUBackend:
         Built-in objectives have kernels of their own; others are called on all rows at once.
     n_threads : int or ThreadPool
         Their number, taken as it is; or threads to share with other backends of the same fit.
+    ways : Ways
+        From what size on trees are grown in which way; they are the same in all.
     """
 
     def __init__(
-        self, rows: BinnedRows, objective: RowObjective, n_threads: int | ThreadPool = 1
+        self,
+        rows: BinnedRows,
+        objective: RowObjective,
+        n_threads: int | ThreadPool = 1,
+        ways: Ways | None = None,
     ) -> None:
+        self._ways = ways or Ways()
         self.rows = rows
         self.objective = objective
         self.n_rows = rows.n_rows
         self.n_outputs = objective.n_outputs
-        self._threads = n_threads if isinstance(n_threads, ThreadPool) else ThreadPool(n_threads)
+        self._threads = as_pool(n_threads)
         self._arena = Arena()
         shape = (self.n_outputs, self.n_rows)
         self._scores = np.zeros(shape, SCORE)
@@ -220,8 +227,8 @@ class CPUBackend:
         counts = np.empty(self._threads.n_threads, np.int64)
         rows, weights = take("slices of rows", (n,), ROW), take("slices of weights", (n,), WEIGHT)
         to = rows, weights, counts
-        if isinstance(rule, Poisson) and rule.block == 0:
-            mu, key = rule.mu[0], rule.key
+        if isinstance(rule, Poisson):
+            mu, key = rule.mu, rule.key
             drawn, largest = sampling.draw_poisson(CALLER, pool, scores, mu, key, offset, *to)
             max_weight = float64_of_bits(largest)
         elif isinstance(rule, (SmallestKeys, TopAndRest)):
@@ -310,8 +317,8 @@ class CPUBackend:
         return make_sparse(self.rows.bins, self.rows.n_bins, self._threads)
 
     @cached_property
-    def _grower(self) -> TreeGrower:
-        return TreeGrower(self.rows.n_bins, self._sparse, self._threads, self._arena)
+    def grower(self) -> TreeGrower:
+        return TreeGrower(self.rows.n_bins, self._sparse, self._threads, self._arena, self._ways)
 
     def _source(self) -> Source:
         """Bins of the drawn rows, for growing a tree: as lists where these are short.
@@ -406,10 +413,10 @@ class CPUBackend:
             return None
         sample = self._members[RowSet.SAMPLE]
         all_rows = self._members[RowSet.ALL] if request.all_rows is not None else None
-        size = self._grower.size_of(request, sample, all_rows)
-        if not self._grower.has_room(size):
+        size = self.grower.size_of(request, sample, all_rows)
+        if not self.grower.has_room(size):
             return None
-        nodes, leaf = self._grower.grow(request, size, sample, all_rows, self._source())
+        nodes, leaf = self.grower.grow(request, size, sample, all_rows, self._source())
         if leaf is not None:
             self._leaves = _Leaves(
                 nodes.feature, leaf, np.arange(len(nodes.feature), dtype=np.int64)

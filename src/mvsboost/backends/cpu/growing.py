@@ -33,6 +33,24 @@ _FEW_LEAVES = 32
 _ANY_DEPTH = np.iinfo(np.int64).max
 
 
+class Ways(NamedTuple):
+    """Up to what size trees and nodes are grown in which way.
+
+    Attributes
+    ----------
+    lanes : int
+        Rows of the sample, for each thread, from which on it has several lanes.
+    small_node : int or None
+        Rows of nodes that are searched one by one; None for as many as a feature has bins.
+    room : int
+        Bytes that a tree may be grown in at once, and not verb by verb.
+    """
+
+    lanes: int = WORTH_LANES
+    small_node: int | None = None
+    room: int = MOST_ROOM
+
+
 class Members:
     """Rows that take part in a tree: packed words and their sum, and the ranges of nodes."""
 
@@ -68,6 +86,12 @@ class TreeGrower:
         What the lists of a `tree.Source` mean, where it has lists.
     threads : ThreadPool
     arena : Arena
+    ways : Ways
+
+    Attributes
+    ----------
+    room : Room or None
+        What trees are grown in, since the first of them.
     """
 
     def __init__(
@@ -76,12 +100,14 @@ class TreeGrower:
         sparse: SparseTable | None,
         threads: ThreadPool,
         arena: Arena,
+        ways: Ways,
     ) -> None:
+        self._ways = ways
         self._n_bins = n_bins
         self._sparse = sparse
         self._threads = threads
         self._arena = arena
-        self._room: _Room | None = None
+        self.room: Room | None = None
         self._features: tree.Features | None = None
 
     def _look_at(self, request: TreeRequest) -> tree.Features:
@@ -96,14 +122,14 @@ class TreeGrower:
 
     def has_room(self, size: Size) -> bool:
         """Whether the largest tree there could be can be grown here; if not, verb by verb."""
-        if self._room is not None and self._room.holds(size):
+        if self.room is not None and self.room.holds(size):
             return True
         leaves, look, n_threads = size.leaves, size.look, size.n_threads
         every, few, _ = self._entries(look)
         nodes = n_threads * tree.bytes_of_nodes(leaves, look)
         ranges = size.n_looks * size.n_lanes * (2 * leaves - 1) * 4
         histograms = 2 * (size.slots * every + (leaves + 1) * few)
-        return nodes + 8 * (ranges + histograms) <= MOST_ROOM
+        return nodes + 8 * (ranges + histograms) <= self._ways.room
 
     def size_of(self, request: TreeRequest, sample: Members, all_rows: Members | None) -> Size:
         """How large a tree can become, and what it is grown by."""
@@ -112,13 +138,13 @@ class TreeGrower:
         # a tree comes back to its rows, so fewer of them are worth a thread than in a single pass
         work = max(n_sampled * n_features // 2, 2 * len(deciding.words))
         n_threads = self._threads.worth(work)
-        several = n_threads > 1 and n_sampled >= n_threads * WORTH_LANES
+        several = n_threads > 1 and n_sampled >= n_threads * self._ways.lanes
         leaves = _most_leaves(request, deciding)
         return Size(
             n_features,
             leaves,
             slots=min(
-                leaves, _most_histograms(n_sampled, _small_node_rows(self._look_at(request)))
+                leaves, _most_histograms(n_sampled, self._small_node(self._look_at(request)))
             ),
             n_looks=n_looks,
             look=min(request.second_look, n_features) * (n_looks - 1),
@@ -168,7 +194,7 @@ class TreeGrower:
             request.max_leaves is not None,
             size.n_looks - 1,
             request.min_gain,
-            _small_node_rows(features),
+            self._small_node(features),
         )
         decider = of_sample = sample.rows(request.sample, ranges[0])
         if all_rows is not None and request.all_rows is not None:
@@ -179,6 +205,15 @@ class TreeGrower:
         )
         return counter, taken, source, both, shape, _limits(request), room.nodes
 
+    def _small_node(self, features: tree.Features) -> int:
+        """Rows of nodes that are searched faster one by one than by their histograms.
+
+        There are no more of them than a feature has bins, on the mean.
+        """
+        if self._ways.small_node is not None:
+            return self._ways.small_node
+        return min(MOST_ROWS, int(features.offsets[-1]) // len(features.index))
+
     def _entries(self, look: int) -> tuple[int, int, int]:
         """Entries of a histogram of all features, of the `look` largest, and of a thread's part."""
         sizes = np.sort(self._n_bins + 1)[::-1]
@@ -186,12 +221,12 @@ class TreeGrower:
         spread = self._sparse.places[-1] if self._sparse else every + SPREAD * len(sizes)
         return every, int(sizes[:look].sum()), int(spread)
 
-    def _prepare(self, size: Size) -> _Room:
+    def _prepare(self, size: Size) -> Room:
         """Room for both looks, whichever of the features a tree may use."""
-        if self._room is None or not self._room.holds(size):
+        if self.room is None or not self.room.holds(size):
             n, leaves, look, n_threads = size.n_features, size.leaves, size.look, size.n_threads
             (every, few, spread), take = self._entries(look), self._arena.take
-            self._room = _Room(
+            self.room = Room(
                 size,
                 _no_features(n_threads, look),
                 tree.make_nodes(n_threads, leaves, look),
@@ -201,7 +236,7 @@ class TreeGrower:
                     _found(take, "all", look, few, few + SPREAD * look, leaves + 1, n_threads),
                 ),
             )
-        return self._room
+        return self.room
 
 
 class Size(NamedTuple):
@@ -227,7 +262,7 @@ class Size(NamedTuple):
     n_lanes: int
 
 
-class _Room(NamedTuple):
+class Room(NamedTuple):
     """What trees are grown in, much of it for each thread."""
 
     size: Size
@@ -292,14 +327,6 @@ def _no_features(n_threads: int, n: int) -> tree.Features:
         monotone=np.empty((n_threads, n), np.int8),
         usual=np.full((n_threads, n), -1, np.int64),
     )
-
-
-def _small_node_rows(features: tree.Features) -> int:
-    """Rows of nodes that are searched faster one by one than by their histograms.
-
-    There are no more of them than a feature has bins, on the mean.
-    """
-    return min(MOST_ROWS, int(features.offsets[-1]) // len(features.index))
 
 
 def _limits(request: TreeRequest) -> NDArray[np.float64]:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from mvsboost.backends.cpu.backend import CPUBackend
 from mvsboost.backends.cpu.compilation import announce_compilation, logger, needs_compilation
-from mvsboost.backends.cpu.growing import Members, TreeGrower, grown_nodes
+from mvsboost.backends.cpu.growing import Members, TreeGrower, Ways, grown_nodes
 from mvsboost.backends.draws import Poisson, Score, ScoreRule
 from mvsboost.backends.messages import BinnedRows, RowSet, TreeRequest
 from mvsboost.exact.dtypes import BIN, NODE, PACKED, ROW, TABLE
@@ -135,7 +135,7 @@ def compile_growing() -> None:
         dispersion=0.0,
     )
     members = Members(word, 1, np.zeros(2, np.int64), row, row)
-    grower = TreeGrower(one, None, ThreadPool(1), Arena())
+    grower = TreeGrower(one, None, ThreadPool(1), Arena(), Ways())
     size = grower.size_of(request, members, None)
     source = Source(np.zeros((1, 1), BIN))
     arguments = grower.kernel_arguments(request, size, members, None, source)
@@ -159,7 +159,7 @@ def compile_the_rest() -> None:
     backend.gradient_sums(scales)
     backend.score_rows(ScoreRule(Score.MVS))
     backend.threshold_sums(1.0, 1.0)
-    backend.draw(Poisson(key, np.ones(1)))
+    backend.draw(Poisson(key, 1.0))
     backend.begin_tree(0, key, _PACKING, None)
     tree = _stump(n_bins)
     grown_nodes(make_nodes(1, 1, 0), 1, exact=False)
