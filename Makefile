@@ -53,7 +53,8 @@ campaign: $(VENV)/dev.stamp
 
 # hours on two cores; see benchmarks/run.py for parts of it
 bench: $(VENV)/bench.stamp
-	PYTHONWARNINGS=ignore $(BIN)/python benchmarks/run.py --out benchmarks/results.json
+	rm -f benchmarks/results.json
+	PYTHONWARNINGS=ignore $(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/fits.py
 	$(BIN)/python benchmarks/page.py
 

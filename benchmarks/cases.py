@@ -99,7 +99,6 @@ CASES = {
     for case in (
         Case("1M x 28", lambda: synthetic(1_000_000)),
         Case("1M x 28, 255 leaves", lambda: synthetic(1_000_000), leaves=255),
-        Case("5M x 28", lambda: synthetic(5_000_000), iterations=10),
         Case("Covertype", covertype),
         Case("flights", flights),
         Case("SBA loans", sba_loans),

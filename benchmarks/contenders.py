@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from cases import Data
 
 LEARNING_RATE = 0.1
 BINS = 255
+THREADS = 2
 
 WARM_UP = math.ceil(1 / LEARNING_RATE)
 """Iterations in which LightGBM's GOSS still takes all rows."""
@@ -38,7 +39,6 @@ class Contender:
     library: str
     mode: str
     options: dict[str, Any] = field(default_factory=dict)
-    threads: int = 2
     can_be_watched = True
     """Whether `boost` can call `watch` after every iteration."""
 
@@ -60,14 +60,14 @@ class Ours(Contender):
     def prepare(self, data: Data) -> Any:
         from mvsboost.data import Dataset
 
-        train = Dataset.from_data(data.X, data.y, n_classes=2, n_threads=self.threads)
+        train = Dataset.from_data(data.X, data.y, n_classes=2, n_threads=THREADS)
         test = Dataset.from_data(
             data.X_test,
             data.y_test,
             n_classes=2,
             mapper=train.mapper,
             schema=train.schema,
-            n_threads=self.threads,
+            n_threads=THREADS,
         )
         return train, test
 
@@ -99,7 +99,7 @@ class Ours(Contender):
             ),
             leaf_values=self.options.get("leaf_values", "all"),
             metrics=[get_metric("log_loss", objective)] if watch else [],
-            n_threads=self.threads,
+            n_threads=THREADS,
         )
         rows, test = prepared
         return train(
@@ -110,14 +110,14 @@ class Ours(Contender):
         ).model
 
     def predict(self, model: Any, X: pd.DataFrame) -> np.ndarray:
-        return model.predict(X, n_threads=self.threads)
+        return model.predict(X, n_threads=THREADS)
 
 
 class LightGBM(Contender):
     def prepare(self, data: Data) -> Any:
         import lightgbm as lgb
 
-        parameters = {"max_bin": BINS, "verbose": -1, "num_threads": self.threads}
+        parameters = {"max_bin": BINS, "verbose": -1, "num_threads": THREADS}
         train = lgb.Dataset(data.X, data.y, params=parameters, free_raw_data=False).construct()
         test = train.create_valid(data.X_test, data.y_test).construct()
         return train, test
@@ -135,7 +135,7 @@ class LightGBM(Contender):
             "num_leaves": leaves,
             "learning_rate": LEARNING_RATE,
             "max_bin": BINS,
-            "num_threads": self.threads,
+            "num_threads": THREADS,
             "lambda_l2": 1.0,
             "verbose": -1,
             **self.options,
@@ -150,7 +150,7 @@ class LightGBM(Contender):
         )
 
     def predict(self, model: Any, X: pd.DataFrame) -> np.ndarray:
-        return model.predict(X, num_threads=self.threads)
+        return model.predict(X, num_threads=THREADS)
 
 
 class XGBoost(Contender):
@@ -158,9 +158,9 @@ class XGBoost(Contender):
         import xgboost as xgb
 
         train = xgb.QuantileDMatrix(
-            data.X, data.y, max_bin=BINS, nthread=self.threads, enable_categorical=True
+            data.X, data.y, max_bin=BINS, nthread=THREADS, enable_categorical=True
         )
-        test = xgb.DMatrix(data.X_test, data.y_test, nthread=self.threads, enable_categorical=True)
+        test = xgb.DMatrix(data.X_test, data.y_test, nthread=THREADS, enable_categorical=True)
         return train, test
 
     def boost(self, prepared: Any, iterations: int, leaves: int, watch: Watch | None = None) -> Any:
@@ -178,7 +178,7 @@ class XGBoost(Contender):
             "max_depth": 0,
             "max_bin": BINS,
             "learning_rate": LEARNING_RATE,
-            "nthread": self.threads,
+            "nthread": THREADS,
             "eval_metric": "logloss",
             "verbosity": 0,
             **self.options,
@@ -210,7 +210,7 @@ class CatBoost(Contender):
             categories = list(X.select_dtypes("category"))
             text = {c: X[c].astype(object).fillna("missing").astype(str) for c in categories}
             X = X.assign(**text)
-            return catboost.Pool(X, y, cat_features=categories, thread_count=self.threads)
+            return catboost.Pool(X, y, cat_features=categories, thread_count=THREADS)
 
         train, test = pool(data.X, data.y), pool(data.X_test, data.y_test)
         train.quantize(border_count=BINS - 1, task_type="CPU")
@@ -230,7 +230,7 @@ class CatBoost(Contender):
             grow_policy="Lossguide",
             max_leaves=leaves,
             depth=max(6, math.ceil(math.log2(leaves))),  # 6, its default, allows 64 leaves
-            thread_count=self.threads,
+            thread_count=THREADS,
             verbose=False,
             allow_writing_files=False,
             **self.options,
@@ -244,7 +244,7 @@ class CatBoost(Contender):
         return model
 
     def predict(self, model: Any, X: pd.DataFrame) -> np.ndarray:
-        return model.predict_proba(X, thread_count=self.threads)[:, 1]
+        return model.predict_proba(X, thread_count=THREADS)[:, 1]
 
 
 class SklearnHGB(Contender):
@@ -269,7 +269,7 @@ class SklearnHGB(Contender):
             for name, c in zip(prepared.X, categorical, strict=True)
         ]
         X = prepared.X.loc[:, small]
-        with threadpool_limits(self.threads, "openmp"):
+        with threadpool_limits(THREADS, "openmp"):
             return HistGradientBoostingClassifier(
                 learning_rate=LEARNING_RATE,
                 max_iter=iterations,
@@ -284,16 +284,15 @@ class SklearnHGB(Contender):
         return model.predict_proba(X[list(model.feature_names_in_)])[:, 1]
 
 
-def contenders(threads: int = 2) -> list[Contender]:
+def contenders() -> list[Contender]:
     """Every library in every mode, LightGBM without sampling first: ratios are against it."""
-    from mvsboost import GOSS, MVS, SGB
+    from mvsboost import MVS
 
-    everyone = [
+    return [
         LightGBM("LightGBM", "full"),
         LightGBM("LightGBM", "quantised", {"use_quantized_grad": True}),
         LightGBM("LightGBM", "GOSS 0.2/0.1", {"data_sample_strategy": "goss"}),
         LightGBM("LightGBM", "bagging 0.1", {"bagging_fraction": 0.1, "bagging_freq": 1}),
-        LightGBM("LightGBM", "bagging 0.5", {"bagging_fraction": 0.5, "bagging_freq": 1}),
         XGBoost("XGBoost", "full"),
         XGBoost(
             "XGBoost",
@@ -306,18 +305,12 @@ def contenders(threads: int = 2) -> list[Contender]:
         Ours("mvsboost", "MVS 0.1", {"sampler": MVS(rate=0.1)}),
         Ours("mvsboost", "MVS 0.3", {"sampler": MVS(rate=0.3)}),
         Ours("mvsboost", "MVS 0.1, second look 3", {"sampler": MVS(rate=0.1), "second_look": 3}),
-        *(
-            Ours(
-                "mvsboost",
-                f"MVS {rate}, leaves from the sample",
-                {"sampler": MVS(rate=rate), "leaf_values": "sample"},
-            )
-            for rate in (0.05, 0.1, 0.3)
+        Ours(
+            "mvsboost",
+            "MVS 0.05, leaves from the sample",
+            {"sampler": MVS(rate=0.05), "leaf_values": "sample"},
         ),
-        Ours("mvsboost", "SGB 0.1", {"sampler": SGB(rate=0.1)}),
-        Ours("mvsboost", "GOSS 0.2/0.1", {"sampler": GOSS(top_rate=0.2, other_rate=0.1)}),
     ]
-    return [replace(contender, threads=threads) for contender in everyone]
 
 
 def seconds(function: Callable[[], Any]) -> tuple[float, Any]:

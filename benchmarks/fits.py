@@ -4,14 +4,12 @@
 
 Both libraries get the same tables with columns of the type ``category``, the same validation part
 to stop early by, and two threads. Ingestion and binning count. Rounds alternate in one process,
-after a fit of each that does not count; figures are medians. Results go to
-``benchmarks/results.json``, by set; those of other sets stay.
+after a fit of each that does not count; figures are medians, kept by set in the file of results.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import statistics
 import time
@@ -24,16 +22,14 @@ import lightgbm
 import numpy as np
 import pandas as pd
 from cases import CASES, REAL
-from record import load as load_results
+from record import RESULTS, merge, open_for
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 
 from mvsboost import MVSClassifier
 from mvsboost.callbacks import Callback, Progress
 from mvsboost.datasets import data_path
-from mvsboost.report import environment
 
-RESULTS = Path(__file__).parent / "results.json"
 SMALL = 30
 """Sets of the suite: every fourth of its index."""
 MOST_TREES, PATIENCE = {"LightGBM": 1000, "mvsboost": 2000}, 50
@@ -184,15 +180,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", nargs="*", help="default: five large sets and 30 small ones")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    results = load_results(RESULTS)
-    kept = results.setdefault("fits", {"sets": {}})
+    open_for(options.out)
     for number, name in enumerate(options.sets or [*small_sets(), *REAL]):
-        kept["sets"][name] = found = measure(name, options.rounds)
-        kept["environment"] = environment()
-        RESULTS.write_text(json.dumps(results, indent=1))
-        print(*lines({name: found}, header=number == 0), sep="\n", flush=True)
+        found = {name: measure(name, options.rounds)}
+        merge(options.out, {"fits": found})
+        print(*lines(found, header=number == 0), sep="\n", flush=True)
 
 
 if __name__ == "__main__":

@@ -4,13 +4,12 @@ All measurements of a case are made in one process, contenders in turn, the roun
 after another, so that a slow minute of the machine falls on everybody; figures are
 medians, and what counts are ratios. ``make bench`` runs everything;
 ``python benchmarks/run.py --cases "1M x 28" --measures iteration`` a part, whose figures
-replace the same ones in the file of results and no others.
+replace the same ones in the file of results and no others. The file is of one environment.
 """
 
 from __future__ import annotations
 
 import argparse
-import platform
 import statistics
 import subprocess
 import sys
@@ -22,11 +21,8 @@ from typing import Any
 import numpy as np
 from cases import CASES, REAL, Case, Data, synthetic
 from contenders import WARM_UP, Contender, Ours, contenders, seconds
-from record import BASE, figures, merge
+from record import BASE, RESULTS, merge, open_for
 from record import MEASURES as OF_A_CASE
-from sklearn.metrics import roc_auc_score
-
-from mvsboost.report import environment
 
 MEASURES = (*OF_A_CASE, "growth")
 UNTIMED = WARM_UP + 3
@@ -35,8 +31,6 @@ PATIENCE = 30
 """Iterations without a lower loss after which a race is given up."""
 MOST_ITERATIONS = 400
 """In which LightGBM sets the loss to reach; a race may take twice as many."""
-TABLES = 8
-"""Tables that AUC is measured on: on a single one two equals differ by a thousandth."""
 LONGEST = 5.0
 """Times LightGBM's time without sampling after which a race to its loss is given up."""
 
@@ -158,24 +152,10 @@ def prediction_rates(data: Data, everyone: list[Contender], rounds: int) -> dict
     return {library: statistics.median(values) for library, values in rates.items()}
 
 
-def areas(n_rows: int, everyone: list[Contender]) -> dict:
-    """AUC on the test part after 100 iterations of 31 leaves, on one table after another."""
-    found: dict[str, list[float]] = {c.name: [] for c in everyone}
-    for seed in range(TABLES):
-        data = synthetic(n_rows, seed=seed)
-        prepared = prepare(data, everyone)
-        for c in everyone:
-            model = c.boost(prepared[c.name], 100, 31)
-            area = roc_auc_score(data.y_test, c.predict(model, data.X_test))
-            found[c.name].append(float(area))
-        log(f"AUC: table {seed + 1} of {TABLES}")
-    return found
-
-
-def growth(rounds: int, threads: int) -> dict:
+def growth(rounds: int) -> dict:
     """Milliseconds an iteration of MVS 0.1 by rows, and the slope on logarithmic scales."""
     sizes = (100_000, 300_000, 1_000_000, 3_000_000, 5_000_000)
-    ours = next(c for c in contenders(threads) if c.name == "mvsboost MVS 0.1")
+    ours = next(c for c in contenders() if c.name == "mvsboost MVS 0.1")
     times = {}
     for n_rows in sizes:
         case = Case(f"{n_rows} rows", lambda: None, iterations=20)
@@ -187,16 +167,15 @@ def growth(rounds: int, threads: int) -> dict:
 def peak_memory(case: Case, contender: Contender) -> float:
     """MiB above the input that binning and 20 iterations take, in a process of their own."""
     command = [sys.executable, __file__, "--memory-of", contender.name, "--cases", case.name]
-    command += ["--threads", str(contender.threads)]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     return float(result.stdout.split()[-1])
 
 
-def _measure_memory(case: Case, name: str, threads: int) -> None:
+def _measure_memory(case: Case, name: str) -> None:
     import psutil
 
     data = case.load()
-    contender = next(c for c in contenders(threads) if c.name == name)
+    contender = next(c for c in contenders() if c.name == name)
     tiny = synthetic(2000)
     contender.boost(contender.prepare(tiny), 2, case.leaves)  # code and libraries do not count
     Path("/proc/self/clear_refs").write_text("5")  # the peak so far is forgotten
@@ -210,97 +189,47 @@ def _measure_memory(case: Case, name: str, threads: int) -> None:
 # --- putting it together --------------------------------------------------------------------------
 
 
-def facts(threads: int) -> dict[str, str]:
-    """What figures depend on besides the contender and the case."""
-    return {
-        **environment("lightgbm", "xgboost", "catboost"),
-        "processor": _processor(),
-        "threads": str(threads),
-        "timed from iteration": str(UNTIMED + 1),
-    }
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor()
-
-
-def chosen(words: list[str] | None, everyone: list[Contender]) -> list[Contender]:
-    """Contenders with one of the words in the name; all where there are none."""
-    if words is None:
-        return everyone
-    for word in words:
-        if not any(word in c.name for c in everyone):
-            names = "\n  ".join(c.name for c in everyone)
-            raise ValueError(f"no contender has {word!r} in its name; there are\n  {names}")
-    return [c for c in everyone if any(word in c.name for word in words)]
-
-
-def measure(
-    arguments: argparse.Namespace, base: Contender, everyone: list[Contender]
-) -> Iterator[dict[str, Any]]:
-    """The results of one case after another.
-
-    `base` is timed and races with the others even if it is not one of them: ratios are
-    against it, and the loss to reach is its own.
-    """
-    rounds = arguments.rounds
-    racing = everyone if base in everyone else [base, *everyone]
+def measure(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """The results of one case after another."""
+    everyone, rounds = contenders(), arguments.rounds
     for name in arguments.cases:
         case = CASES[name]
         log(f"{name}: loading")
         data = case.load()
         found: dict[str, Any] = {"rows": len(data.X), "features": data.X.shape[1]}
+        found["rounds"] = rounds
         if "iteration" in arguments.measures:
-            times = iteration_times(case, data, racing, rounds)
-            found["iteration"] = figures(times, rounds=rounds, base=times[BASE])
+            found["iteration"] = iteration_times(case, data, everyone, rounds)
         if "quality" in arguments.measures and name in REAL:
-            target, times = times_to_quality(case, data, racing, rounds)
-            found["quality"] = figures(times, rounds=rounds, target=target, base=times[BASE])
+            found["target"], found["quality"] = times_to_quality(case, data, everyone, rounds)
         plain = [c for c in everyone if c.mode in ("full", "none", "MVS 0.2")]
         if name == "1M x 28":
             if "binning" in arguments.measures:
-                found["binning"] = figures(binning_times(data, plain, rounds), rounds=rounds)
-            if "auc" in arguments.measures:
-                found["auc"] = figures(areas(len(data.X), everyone))
+                found["binning"] = binning_times(data, plain, rounds)
             if "prediction" in arguments.measures:
-                found["prediction"] = figures(prediction_rates(data, plain, rounds), rounds=rounds)
+                found["prediction"] = prediction_rates(data, plain, rounds)
             if "memory" in arguments.measures:
                 one = [c for c in everyone if isinstance(c, Ours) or c.mode == "full"]
-                found["memory"] = figures({c.name: peak_memory(case, c) for c in one})
+                found["memory"] = {c.name: peak_memory(case, c) for c in one}
         yield {"cases": {name: found}}
     if "growth" in arguments.measures:
-        yield {"growth": growth(rounds, arguments.threads)}
+        yield {"growth": growth(rounds)}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES))
     parser.add_argument("--measures", nargs="+", choices=MEASURES, default=list(MEASURES))
-    parser.add_argument("--only", nargs="+", help="words; contenders with one of them in the name")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results.json"))
+    parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--memory-of", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.memory_of:
-        _measure_memory(CASES[arguments.cases[0]], arguments.memory_of, arguments.threads)
+        _measure_memory(CASES[arguments.cases[0]], arguments.memory_of)
         return
-    everyone = contenders(arguments.threads)
-    base = next(c for c in everyone if c.name == BASE)
-    try:
-        everyone = chosen(arguments.only, everyone)
-    except ValueError as error:
-        parser.error(f"--only: {error}")
-    here = facts(arguments.threads)
-    for found in measure(arguments, base, everyone):
-        results = merge(arguments.out, found, here)
-    from table import as_markdown
-
-    print(as_markdown(results))
+    open_for(arguments.out)
+    for found in measure(arguments):
+        merge(arguments.out, found)
 
 
 if __name__ == "__main__":

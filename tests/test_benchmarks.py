@@ -13,40 +13,36 @@ BENCHMARKS = ROOT / "benchmarks"
 
 
 @pytest.fixture
-def page(monkeypatch):
+def module(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    return importlib.import_module("page")
+    return importlib.import_module
 
 
-def test_page_is_current(page):
+def test_page_is_current(module):
     notes = (BENCHMARKS / "notes.md").read_text(encoding="utf-8")
     results = json.loads((BENCHMARKS / "results.json").read_text(encoding="utf-8"))
     written = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
-    assert written == page.page(notes, results), "run python benchmarks/page.py"
-
-
-def test_every_comment_of_the_notes_is_filled_in(page):
-    written = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    assert written == module("page").page(notes, results), "run python benchmarks/page.py"
     assert "<!--" not in written
 
 
-def test_a_mark_of_a_whole_column_goes_into_its_header(page):
-    mark = " <sup>1</sup>"
-    table = page._table(["", "a", "b"], [["x", f"1{mark}", f"2{mark}"], ["y", f"3{mark}", "4"]])
-    assert table.splitlines()[0] == f"|  | a{mark} | b |"
-    assert table.splitlines()[2:] == [f"| x | 1 | 2{mark} |", "| y | 3 | 4 |"]
+def test_every_contender_is_on_the_page(module):
+    names = [contender.name for contender in module("contenders").contenders()]
+    assert names == list(module("page").SHOWN)
 
 
-def test_one_environment_needs_no_marks(page):
-    results = page.load(BENCHMARKS / "results.json")
-    figures = [
-        figure
-        for case in results["cases"].values()
-        for measure in page.MEASURES
-        for figure in case.get(measure, {}).values()
-    ]
-    for figure in [*figures, results["growth"]]:
-        figure["environment"] = 1
-    text = page.page("<!-- iterations --> <!-- races --> <!-- environment -->", results)
-    assert "<sup>" not in text
-    assert "several versions" not in text
+def test_new_figures_replace_the_same_ones(module, tmp_path):
+    record, path = module("record"), tmp_path / "results.json"
+    record.merge(path, {"cases": {"a": {"rows": 3, "iteration": {"x": 1.0, "y": 2.0}}}})
+    found = record.merge(path, {"cases": {"a": {"iteration": {"x": 4.0}}, "b": {"rows": 5}}})
+    assert found == json.loads(path.read_text())
+    expected = {"a": {"rows": 3, "iteration": {"x": 4.0, "y": 2.0}}, "b": {"rows": 5}}
+    assert found["cases"] == expected
+    record.open_for(path)
+
+
+def test_a_file_is_of_one_environment(module, tmp_path):
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps({"environment": {"numpy": "0.1"}}))
+    with pytest.raises(SystemExit, match="another environment"):
+        module("record").open_for(path)

@@ -8,7 +8,6 @@ column with more categories than bins becomes a few numeric ones first, see
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -106,20 +105,32 @@ def _frequent_values(counts: NDArray[np.int64], max_bins: int) -> tuple[NDArray[
 
 def _equal_shares(rows: NDArray[np.float64], bins: int) -> NDArray[np.int64]:
     """Positions that close bins of about equally many rows, the last bin's left out."""
-    cumulative: Any = memoryview(np.cumsum(rows))  # type: ignore[arg-type]  # of plain floats
-    total = cumulative[-1]
-    closing: list[int] = []
+    closing = np.empty(bins - 1, np.int64)
+    return closing[: _close_bins(np.cumsum(rows), closing)]
+
+
+@kernel
+def _close_bins(cumulative: NDArray[np.float64], closing: NDArray[np.int64]) -> int:
+    """Write the positions that close a bin, given how many rows are up to each; their number."""
+    last, n = cumulative.shape[0] - 1, 0
     previous, used = -1, 0.0
-    for bins_left in range(bins, 1, -1):
-        goal = used + (total - used) / bins_left
-        j = bisect_left(cumulative, goal)
+    while n < closing.shape[0]:
+        goal = used + (cumulative[last] - used) / (closing.shape[0] + 1 - n)
+        j, end = 0, last + 1
+        while j < end:
+            middle = (j + end) // 2
+            if cumulative[middle] < goal:
+                j = middle + 1
+            else:
+                end = middle
         if j - 1 > previous and goal - cumulative[j - 1] < cumulative[j] - goal:
             j -= 1
-        if j >= len(cumulative) - 1:
+        if j >= last:
             break
-        closing.append(j)
+        closing[n] = j
+        n += 1
         previous, used = j, cumulative[j]
-    return np.array(closing, np.int64)
+    return n
 
 
 def _between(low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -233,11 +233,23 @@ def _read_frame(X: Any) -> Columns:
         raise DataError(f"Duplicate column names in X: {error}") from error
     names = _check_names(labels)
     _check_shape(*frame.shape)
-    read = tuple(
-        _read_series(series, f"f{j}" if names is None else names[j])
-        for j, series in enumerate(frame.iter_columns())
-    )
-    return Columns(read, names)
+    labels = [f"f{j}" for j in range(len(labels))] if names is None else names
+    pandas = sys.modules.get("pandas")
+    read_all = _read_pandas if pandas and isinstance(X, pandas.DataFrame) else _read_each
+    return Columns(tuple(read_all(frame, labels)), names)
+
+
+def _read_each(frame: Any, names: Sequence[str]) -> Iterator[Column]:
+    return map(_read_series, frame.iter_columns(), names)
+
+
+def _read_pandas(frame: Any, names: Sequence[str]) -> Iterator[Column]:
+    """The same, with NumPy's numbers taken as they are, which takes a third of the time."""
+    for name, (label, series) in zip(names, frame.to_native().items(), strict=True):
+        if isinstance(series.dtype, np.dtype) and series.dtype.kind in "fbiu":
+            yield column_from_array(series.to_numpy(), name)
+        else:
+            yield _read_series(frame.get_column(label), name)
 
 
 def as_table(X: Any) -> Any:
