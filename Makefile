@@ -69,25 +69,25 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/demo.stamp: $(VENV)/bin/python pyproject.toml
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[demo]"
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile -e ".[demo]"
 	touch $@
 
 $(VENV)/dev.stamp: $(VENV)/bin/python pyproject.toml
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[dev]"
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile -e ".[dev]"
 	touch $@ $(VENV)/demo.stamp
 
 $(VENV)/paper.stamp: $(VENV)/bin/python pyproject.toml
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[paper]"
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile -e ".[paper]"
 	touch $@
 
 $(VENV)/bench.stamp: $(VENV)/dev.stamp
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[bench]"
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile -e ".[bench]"
 	touch $@
 
 $(OLDEST)/stamp: pyproject.toml .ci/oldest.py
 	$(PYTHON) -m venv --clear $(OLDEST)
 	$(PYTHON) .ci/oldest.py > $(OLDEST)/constraints.txt
-	$(OLDEST)/bin/python -m pip install -q --disable-pip-version-check \
+	$(OLDEST)/bin/python -m pip install -q --disable-pip-version-check --no-compile \
 		-c $(OLDEST)/constraints.txt -e ".[test]"
 	touch $@
 

@@ -302,8 +302,8 @@ def contenders() -> list[Contender]:
         CatBoost("CatBoost", "MVS 0.2", {"bootstrap_type": "MVS", "subsample": 0.2}),
         SklearnHGB("scikit-learn", "HGB"),
         Ours("mvsboost", "none", {"sampler": "none"}),
-        Ours("mvsboost", "MVS 0.1", {"sampler": MVS(rate=0.1)}),
         Ours("mvsboost", "MVS 0.3", {"sampler": MVS(rate=0.3)}),
+        Ours("mvsboost", "MVS 0.1", {"sampler": MVS(rate=0.1)}),
         Ours("mvsboost", "MVS 0.1, second look 3", {"sampler": MVS(rate=0.1), "second_look": 3}),
         Ours(
             "mvsboost",

@@ -233,10 +233,10 @@ def _read_frame(X: Any) -> Columns:
         raise DataError(f"Duplicate column names in X: {error}") from error
     names = _check_names(labels)
     _check_shape(*frame.shape)
-    labels = [f"f{j}" for j in range(len(labels))] if names is None else names
+    shown = names or [f"f{j}" for j in range(len(labels))]
     pandas = sys.modules.get("pandas")
     read_all = _read_pandas if pandas and isinstance(X, pandas.DataFrame) else _read_each
-    return Columns(tuple(read_all(frame, labels)), names)
+    return Columns(tuple(read_all(frame, shown)), names)
 
 
 def _read_each(frame: Any, names: Sequence[str]) -> Iterator[Column]:
