@@ -185,8 +185,8 @@ def environment(results: Results) -> str:
 
 def _made(results: Results, measures: str) -> str:
     """The command of a table, and of how many rounds its medians are."""
-    rounds = min(case["rounds"] for case in results["cases"].values())
-    return f"`run.py --measures {measures}`: medians of {rounds} rounds."
+    rounds = sorted({str(case["rounds"]) for case in results["cases"].values()})
+    return f"`run.py --measures {measures}`: medians of {' or '.join(rounds)} rounds."
 
 
 def _fastest(times: dict[str, Any], library: str) -> float | None:
