@@ -59,7 +59,7 @@ def test_a_first_fit_compiles_only_its_part(tmp_path: Path) -> None:
         check=True,
     )
     # before it comes to the backend, data is binned
-    assert process.stdout.strip() == "['_bin_block', 'grow']"
+    assert process.stdout.strip() == "['_bin_block', '_close_bins', 'grow']"
 
 
 @pytest.fixture
