@@ -22,6 +22,7 @@ import lightgbm
 import numpy as np
 import pandas as pd
 from cases import CASES, REAL
+from contenders import THREADS
 from record import RESULTS, merge, open_for
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
@@ -34,7 +35,6 @@ SMALL = 30
 """Sets of the suite: every fourth of its index."""
 MOST_TREES, PATIENCE = {"LightGBM": 1000, "mvsboost": 2000}, 50
 """Trees that a fit may have, since a sample needs more of them; and how long none is better."""
-THREADS = 2
 
 Parts = tuple[pd.DataFrame, np.ndarray, pd.DataFrame, np.ndarray]
 Watch = Callable[[float], None]
