@@ -34,14 +34,10 @@ class Dispatcher(SimpleNamespace):
         )
 
 
-def announcements(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, kernel: Any, calls: int = 2
-) -> list[logging.LogRecord]:
-    monkeypatch.setattr(compilation, "_central", kernel)
-    monkeypatch.setattr(compilation, "_quiet", False)
+def announcements(caplog: pytest.LogCaptureFixture, kernel: Any) -> list[logging.LogRecord]:
     with caplog.at_level(logging.WARNING, "mvsboost"):
-        for _ in range(calls):
-            compilation.announce_compilation()
+        for _ in range(2):
+            compilation.announce_compilation(kernel)
     return caplog.records
 
 
@@ -51,9 +47,9 @@ ELSEWHERE = {("signature", "another processor", "hash"): "file"}
 
 @pytest.mark.parametrize("index", [{}, ELSEWHERE])
 def test_a_first_compilation_is_announced_once(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, index: Any
+    caplog: pytest.LogCaptureFixture, index: Any
 ) -> None:
-    (record,) = announcements(monkeypatch, caplog, Dispatcher(index))
+    (record,) = announcements(caplog, Dispatcher(index))
     assert (record.name, record.levelno) == ("mvsboost", logging.WARNING)
     assert "compiling kernels for this machine, once (about " in record.getMessage()
     assert "`mvsboost warmup` does it ahead" in record.getMessage()
@@ -68,26 +64,19 @@ def test_a_first_compilation_is_announced_once(
         pytest.param(SimpleNamespace(signatures=[]), id="a Numba with other private names"),
     ],
 )
-def test_nothing_is_announced_without_need(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, kernel: Any
-) -> None:
-    assert not announcements(monkeypatch, caplog, kernel)
+def test_nothing_is_announced_without_need(caplog: pytest.LogCaptureFixture, kernel: Any) -> None:
+    assert not announcements(caplog, kernel)
 
 
-def test_a_caller_can_keep_it_quiet(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    assert not announcements(monkeypatch, caplog, Dispatcher({}), calls=0)
-    compilation.keep_quiet()
-    compilation.announce_compilation()
-    assert not caplog.records
+def test_a_caller_can_keep_it_quiet(caplog: pytest.LogCaptureFixture) -> None:
+    kernel = Dispatcher({})
+    compilation.keep_quiet(kernel)
+    assert not announcements(caplog, kernel)
 
 
-def test_the_cache_folder_is_where_numba_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compilation, "_central", Dispatcher({}))
-    assert compilation.cache_folder() == Path("folder")
-    monkeypatch.setattr(compilation, "_central", lambda x: x)
-    assert compilation.cache_folder() is None
+def test_the_cache_folder_is_where_numba_keeps_it() -> None:
+    assert compilation.cache_folder(Dispatcher({})) == Path("folder")
+    assert compilation.cache_folder(lambda x: x) is None
 
 
 FIRST_USE = """

@@ -67,53 +67,52 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What was called, in place of the parts, on a machine where nothing is compiled yet."""
     called: list[str] = []
 
-    def start() -> None:
-        called.append("helper")
-
     monkeypatch.setattr(precompile, "needs_compilation", lambda: True)
     monkeypatch.setattr(precompile, "announce_compilation", lambda: called.append("announced"))
     monkeypatch.setattr(precompile, "compile_growing", lambda: called.append("growing"))
-    monkeypatch.setattr(precompile, "_start_helper", start)
     return called
 
 
+def no_helper() -> None:
+    """What there is where no Python can be run."""
+
+
+def unexpected() -> Any:
+    pytest.fail("a helper was started")
+
+
 def test_with_one_core_there_is_no_helper(parts: list[str]) -> None:
-    precompile.prepare_kernels(1)
+    precompile.prepare_kernels(1, start=unexpected)
     assert parts == ["announced"]
 
 
 def test_without_a_helper_the_fit_compiles(parts: list[str]) -> None:
-    precompile.prepare_kernels(2)
-    assert parts == ["announced", "helper"]
+    precompile.prepare_kernels(2, start=no_helper)
+    assert parts == ["announced"]
 
 
 def test_where_all_is_compiled_nothing_happens(
     parts: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(precompile, "needs_compilation", lambda: False)
-    precompile.prepare_kernels(2)
+    precompile.prepare_kernels(2, start=unexpected)
     assert parts == ["announced"]
 
 
-def test_without_a_cache_there_is_no_helper(
-    parts: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mvsboost.runtime.jit._NOT_KEPT", ["mark_awake"])
-    precompile.prepare_kernels(2)
+def test_without_a_cache_there_is_no_helper(parts: list[str]) -> None:
+    precompile.prepare_kernels(2, kept=False, start=unexpected)
     assert parts == ["announced"]
 
 
 @pytest.mark.parametrize("program", ["import time; time.sleep(600)", "raise SystemExit(1)"])
 def test_a_helper_that_hangs_or_fails_is_not_waited_for(
     parts: list[str],
-    monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     program: str,
 ) -> None:
     caplog.set_level("DEBUG", logger="mvsboost")
     helper = subprocess.Popen([sys.executable, "-c", program])
-    monkeypatch.setattr(precompile, "_start_helper", lambda: helper)
-    precompile.prepare_kernels(2)
+    precompile.prepare_kernels(2, start=lambda: helper)
     assert parts == ["announced", "growing"]
     assert helper.returncode != precompile._DONE
     assert f"ended with status {helper.returncode}" in caplog.text
@@ -138,7 +137,7 @@ def test_a_helper_imports_what_this_process_would_and_nothing_from_the_working_d
     (tmp_path / "queue.py").write_text("raise SystemExit(0)")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", ["", str(tmp_path / "first"), *sys.path])
-    helper = precompile._start_helper()
+    helper = precompile.start_helper()
     assert helper is not None
     assert helper.wait() == precompile._DONE
     assert module.with_name("queue.txt").read_text() == queue.__file__
@@ -147,7 +146,6 @@ def test_a_helper_imports_what_this_process_would_and_nothing_from_the_working_d
 @pytest.mark.parametrize(("status", "lines"), [(precompile._DONE, 0), (0, 1)])
 def test_a_helper_is_done_when_it_says_so(
     parts: list[str],
-    monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     status: int,
     lines: int,
@@ -155,8 +153,7 @@ def test_a_helper_is_done_when_it_says_so(
     caplog.set_level("DEBUG", logger="mvsboost")
     helper = subprocess.Popen([sys.executable, "-c", f"raise SystemExit({status})"])
     helper.wait()
-    monkeypatch.setattr(precompile, "_start_helper", lambda: helper)
-    precompile.prepare_kernels(2)
+    precompile.prepare_kernels(2, start=lambda: helper)
     assert parts == ["announced", "growing"]
     assert len(caplog.records) == lines
 
@@ -166,10 +163,9 @@ def test_an_interrupt_ends_the_helper(parts: list[str], monkeypatch: pytest.Monk
         raise KeyboardInterrupt
 
     helper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-    monkeypatch.setattr(precompile, "_start_helper", lambda: helper)
     monkeypatch.setattr(precompile, "compile_growing", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        precompile.prepare_kernels(2)
+        precompile.prepare_kernels(2, start=lambda: helper)
     assert helper.returncode is not None
 
 
@@ -178,9 +174,9 @@ def test_there_is_no_helper_without_a_python_to_run(
     monkeypatch: pytest.MonkeyPatch, executable: Any
 ) -> None:
     monkeypatch.setattr(sys, "executable", executable)
-    assert precompile._start_helper() is None
+    assert precompile.start_helper() is None
 
 
 def test_a_frozen_program_starts_no_copy_of_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "frozen", True, raising=False)
-    assert precompile._start_helper() is None
+    assert precompile.start_helper() is None

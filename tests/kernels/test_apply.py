@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from mvsboost.backends.cpu import CPUBackend
+from mvsboost.backends.cpu.compilation import jit_enabled
 from mvsboost.backends.reference import ReferenceBackend
 from mvsboost.boosting import train
 from mvsboost.data import Dataset
@@ -18,7 +19,7 @@ from mvsboost.objectives import Squared
 @pytest.fixture(scope="module")
 def table():
     rng = np.random.default_rng(0)
-    n = 3000
+    n = 3000 if jit_enabled() else 600
     columns = {
         "a": np.where(rng.random(n) < 0.1, np.nan, rng.normal(size=n)),
         "b": rng.normal(size=n),

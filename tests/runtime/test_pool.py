@@ -111,7 +111,7 @@ def test_nobody_waits_for_a_thread_that_is_late(monkeypatch, few_rows_each):
 @needs_threads
 @pytest.mark.parametrize("looks", [0, 300])
 def test_sleepers_are_woken(looks, monkeypatch, few_rows_each):
-    monkeypatch.setattr(threads_module._Patience, "looks", lambda self: looks)
+    monkeypatch.setattr(threads_module.Patience, "looks", lambda self: looks)
     threads = few_rows_each(3)
     pool, deadline = threads.pool(100), time.monotonic() + 30
     while pool[N_ASLEEP] < 2 and time.monotonic() < deadline:

@@ -10,6 +10,7 @@ import threading
 import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -22,7 +23,14 @@ from mvsboost.backends.registry import backend_factory
 from mvsboost.errors import ParameterError
 from mvsboost.objectives import Squared
 from mvsboost.runtime import threads as threads_module
-from mvsboost.runtime.threads import SMALLEST_SLICE, ThreadPool, available_cores
+from mvsboost.runtime.threads import (
+    AWAKE,
+    HARDLY_AWAKE,
+    SMALLEST_SLICE,
+    Patience,
+    ThreadPool,
+    available_cores,
+)
 
 
 @given(st.integers(1, 64), st.integers(0, 10**7))
@@ -70,12 +78,10 @@ def test_a_thread_that_takes_long_is_waited_for():
         assert threads.together(one, 3) == [0, 1, 2]
 
 
-def test_a_thread_that_is_often_displaced_goes_to_sleep_at_once(monkeypatch):
-    clock, displaced = itertools.count(), iter([0, 0, 200, 500, 800, 1000, 1001, 1250])
-    monkeypatch.setattr(threads_module, "perf_counter", lambda: float(next(clock)))
-    monkeypatch.setattr(threads_module, "_times_displaced", lambda: next(displaced))
-    patience = threads_module._Patience()
-    awake, asleep = threads_module._AWAKE, threads_module._HARDLY_AWAKE
+def test_a_thread_that_is_often_displaced_goes_to_sleep_at_once():
+    displaced = iter([0, 0, 200, 500, 800, 1000, 1001, 1250])
+    patience = Patience(partial(next, displaced), itertools.count().__next__)
+    awake, asleep = AWAKE, HARDLY_AWAKE
     assert [patience.looks() for _ in range(7)] == [
         awake,
         awake,
@@ -89,19 +95,19 @@ def test_a_thread_that_is_often_displaced_goes_to_sleep_at_once(monkeypatch):
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems do not say")
 def test_a_thread_knows_when_it_was_displaced():
-    before, deadline = threads_module._times_displaced(), time.monotonic() + 30
+    before, deadline = threads_module.times_displaced(), time.monotonic() + 30
     rivals = [
         subprocess.Popen([sys.executable, "-c", "while True: pass"])
         for _ in range(available_cores())
     ]
     try:
-        while threads_module._times_displaced() == before and time.monotonic() < deadline:
+        while threads_module.times_displaced() == before and time.monotonic() < deadline:
             pass
     finally:
         for rival in rivals:
             rival.kill()
             rival.wait()
-    assert threads_module._times_displaced() > before
+    assert threads_module.times_displaced() > before
 
 
 def test_after_an_error_threads_go_on():

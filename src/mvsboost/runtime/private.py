@@ -32,8 +32,10 @@ __all__ = [
     "KERNEL_OPTIONS",
     "compiled_on_disk",
     "inlined_compiler",
+    "is_known",
     "probe",
     "protect_cache",
+    "try_out",
 ]
 
 logger = logging.getLogger("mvsboost")
@@ -59,17 +61,27 @@ def probe() -> bool:
     """Whether the insides of this release of Numba are as they are used here."""
     if os.environ.get("MVSBOOST_PLAIN_NUMBA", "0") != "0":
         return False
-    release = re.match(r"(\d+)\.(\d+)", numba.__version__)
-    known = release is not None and tuple(map(int, release.groups())) <= _KNOWN
-    return known or _try_out()
+    return is_known(numba.__version__) or try_out()
 
 
-def _try_out() -> bool:
+def is_known(version: str) -> bool:
+    """Whether all tests have passed with this release of Numba, or with a later one.
+
+    Examples
+    --------
+    >>> is_known("0.60.1"), is_known("1.2.0rc1"), is_known("0+unknown")
+    (True, False, False)
+    """
+    release = re.match(r"(\d+)\.(\d+)", version)
+    return release is not None and tuple(map(int, release.groups())) <= _KNOWN
+
+
+def try_out() -> bool:
     """Compile a kernel of one function, and look for what the cache is protected by."""
     try:
         one = numba.njit(pipeline_class=inlined_compiler(), **INLINED_OPTIONS)(lambda x: x + 1)
         two = numba.njit(**KERNEL_OPTIONS)(lambda x: one(x) + 1)
-        kept: Any = numba.njit(cache=True)(_try_out)
+        kept: Any = numba.njit(cache=True)(try_out)
         file = kept._cache._cache_file
         names = ("_index_name", "_index_path", "_cache_path", "_data_name_pattern", "_version")
         found = all(hasattr(file, name) for name in (*names, "_dump", "_load_index", "_load_data"))

@@ -44,7 +44,7 @@ SMALLEST_SLICE = 32_768
 SMALLEST_PART = 4096
 """Fewer rows than this a thread are not worth handing over inside a kernel; see `pool`."""
 
-_AWAKE, _HARDLY_AWAKE = 80_000, 2_000  # looks: two milliseconds, and a fortieth of that
+AWAKE, HARDLY_AWAKE = 80_000, 2_000  # looks: two milliseconds, and a fortieth of that
 _CHECKED = 32  # jobs between two looks for other programs
 _CROWDED = 250.0  # times a second that one takes the core; the system's own threads do up to 150
 
@@ -236,7 +236,7 @@ class _Worker:
         self._jobs.put(None)
 
     def _work(self) -> None:
-        number, why, patience = 0, SLEEPS, _Patience()
+        number, why, patience = 0, SLEEPS, Patience()
         while True:
             try:
                 job = self._jobs.get(block=why == SLEEPS)
@@ -255,21 +255,34 @@ class _Worker:
             number, why = serve(self._pool, self._thread, number, looks, _CHECKED)
 
 
-class _Patience:
-    """How long this thread is to stay awake."""
+class Patience:
+    """How long this thread is to stay awake, by how often another program takes its core.
 
-    def __init__(self) -> None:
-        self._displaced, self._then = _times_displaced(), perf_counter()
+    Parameters
+    ----------
+    displaced : callable, optional
+        Says how often that was; by default the system does.
+    clock : callable
+        Says when, in seconds.
+    """
+
+    def __init__(
+        self,
+        displaced: Callable[[], int] | None = None,
+        clock: Callable[[], float] = perf_counter,
+    ) -> None:
+        self._count, self._clock = displaced or times_displaced, clock
+        self._displaced, self._then = self._count(), clock()
 
     def looks(self) -> int:
         """Looks for a job before it sleeps, by how often it was displaced since the last time."""
         before, since = self._displaced, self._then
-        self._displaced, self._then = _times_displaced(), perf_counter()
+        self._displaced, self._then = self._count(), self._clock()
         crowded = self._displaced - before > _CROWDED * (self._then - since)
-        return _HARDLY_AWAKE if crowded else _AWAKE
+        return HARDLY_AWAKE if crowded else AWAKE
 
 
-def _times_displaced() -> int:
+def times_displaced() -> int:
     """How often another program took the core of this thread; 0 where the system does not say."""
     if resource is None or not hasattr(resource, "RUSAGE_THREAD"):
         return 0

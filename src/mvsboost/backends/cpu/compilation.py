@@ -23,10 +23,11 @@ logger = logging.getLogger("mvsboost")
 TYPICAL_SECONDS = 13
 """What a first fit takes on two shared cores; `benchmarks/startup.py` measures it."""
 
-_central: Any = gradients.bit_range
+_CENTRAL: Any = gradients.bit_range
 """Every fit on the CPU runs this kernel, so it stands for all of them."""
 
-_quiet = False
+_announced: list[Any] = []
+"""Kernels of which there is nothing more to say."""
 
 
 def jit_enabled() -> bool:
@@ -38,28 +39,31 @@ def jit_enabled() -> bool:
     >>> jit_enabled() != bool(numba.config.DISABLE_JIT)
     True
     """
-    return hasattr(_central, "signatures")
+    return _is_compiled(_CENTRAL)
 
 
-def cache_folder() -> Path | None:
+def _is_compiled(kernel: Any) -> bool:
+    return hasattr(kernel, "signatures")
+
+
+def cache_folder(kernel: Any = _CENTRAL) -> Path | None:
     """Folder that holds the compiled kernels of the backend; None if they are not kept."""
-    return Path(_central.stats.cache_path) if jit_enabled() and kernels_are_kept() else None
+    return Path(kernel.stats.cache_path) if _is_compiled(kernel) and kernels_are_kept() else None
 
 
-def needs_compilation() -> bool:
+def needs_compilation(kernel: Any = _CENTRAL) -> bool:
     """Whether the first fit of this process will compile kernels."""
-    if not jit_enabled() or _central.signatures:
+    if not _is_compiled(kernel) or kernel.signatures:
         return False
-    return not kernels_are_kept() or not compiled_on_disk(_central)
+    return not kernels_are_kept() or not compiled_on_disk(kernel)
 
 
-def announce_compilation() -> None:
+def announce_compilation(kernel: Any = _CENTRAL) -> None:
     """Log one line, at most once a process, if kernels are about to be compiled."""
-    global _quiet
-    if _quiet:
+    if any(kernel is other for other in _announced):
         return
-    _quiet = True
-    if needs_compilation():
+    _announced.append(kernel)
+    if needs_compilation(kernel):
         logger.warning(
             "compiling kernels for this machine, once (about %d s); "
             "`mvsboost warmup` does it ahead",
@@ -67,7 +71,6 @@ def announce_compilation() -> None:
         )
 
 
-def keep_quiet() -> None:
+def keep_quiet(kernel: Any = _CENTRAL) -> None:
     """Announce nothing in this process, for a caller that says so itself."""
-    global _quiet
-    _quiet = True
+    _announced.append(kernel)

@@ -11,7 +11,7 @@ import gc
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -52,17 +52,45 @@ sys.exit({_DONE})
 """
 
 
-def prepare_kernels(cores: int) -> None:
+def start_helper() -> subprocess.Popen[bytes] | None:
+    """A process that compiles all but the kernel of trees; None where there is no Python to run."""
+    name = Path(sys.executable or "").name.lower()
+    if getattr(sys, "frozen", False) or not name.startswith("python"):
+        return None
+    command = [sys.executable, "-c", _PROGRAM, *_search_path()]
+    nowhere, window = subprocess.DEVNULL, getattr(subprocess, "CREATE_NO_WINDOW", 0)
+    try:
+        return subprocess.Popen(
+            command, stdin=nowhere, stdout=nowhere, stderr=nowhere, creationflags=window
+        )
+    except OSError:
+        return None
+
+
+def prepare_kernels(
+    cores: int,
+    kept: bool | None = None,
+    start: Callable[[], subprocess.Popen[bytes] | None] = start_helper,
+) -> None:
     """Before a first fit: say that kernels are compiled, and compile them by two processes.
 
     With one core the fit compiles them itself, when it comes to them; so it does where no
     other process can be had or can keep what it compiles, or where that one fails.
+
+    Parameters
+    ----------
+    cores : int
+        That this process may use.
+    kept : bool, optional
+        Whether other processes find what one has compiled; looked up if not said.
+    start : callable
+        Starts the other process.
     """
     needed = needs_compilation()
     announce_compilation()
-    if not needed or cores == 1 or not kernels_are_kept():
+    if not needed or cores == 1 or not (kernels_are_kept() if kept is None else kept):
         return
-    helper = _start_helper()
+    helper = start()
     if helper is None:
         return
     begin = time.perf_counter()
@@ -89,21 +117,6 @@ def _without_collector() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
-
-
-def _start_helper() -> subprocess.Popen[bytes] | None:
-    """A process that compiles all but the kernel of trees; None where there is no Python to run."""
-    name = Path(sys.executable or "").name.lower()
-    if getattr(sys, "frozen", False) or not name.startswith("python"):
-        return None
-    command = [sys.executable, "-c", _PROGRAM, *_search_path()]
-    nowhere, window = subprocess.DEVNULL, getattr(subprocess, "CREATE_NO_WINDOW", 0)
-    try:
-        return subprocess.Popen(
-            command, stdin=nowhere, stdout=nowhere, stderr=nowhere, creationflags=window
-        )
-    except OSError:
-        return None
 
 
 def _search_path() -> list[str]:
