@@ -1,5 +1,5 @@
 # Two commands need nothing but Python (3.11 or newer) and make:
-#   make demo    compare samplers on the Adult data and write a table, a figure and a page
+#   make demo    which rows may be left out: samplers compared on the Adult data, and a page
 #   make test    run every check
 
 PYTHON ?= python3
@@ -13,7 +13,7 @@ CASES ?= 20000
 .PHONY: demo test test-oldest campaign bench paper lint unit unit-nojit unit-plain-numba coverage docs clean
 
 demo: $(VENV)/demo.stamp
-	$(BIN)/mvsboost demo --out demo-results
+	$(BIN)/mvsboost compare adult --target target --out demo-results
 
 test: lint unit unit-nojit unit-plain-numba coverage
 
@@ -64,6 +64,7 @@ paper: $(VENV)/paper.stamp
 
 docs: $(VENV)/dev.stamp
 	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/site.py --out site
 
 # uv installs five times as fast as pip, which is there in any case
 install = ( $(BIN)/python -m pip install -q --disable-pip-version-check uv \
@@ -97,5 +98,5 @@ $(OLDEST)/stamp: pyproject.toml .ci/oldest.py
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(OLDEST) .coverage* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache demo-results paper-results campaign.md
+	rm -rf $(VENV) $(OLDEST) .coverage* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache demo-results paper-results site campaign.md
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -291,7 +291,7 @@ def metric_row(objective: objectives.Objective) -> str:
 def watching_page() -> str:
     """Metrics by objective, and what callbacks and plots say of themselves."""
     rows = "\n".join(map(metric_row, METRIC_OBJECTIVES))
-    shown = (plots.plot_history, plots.plot_sampling, plots.plot_importance)
+    shown = (plots.plot_history, plots.plot_sampling, plots.plot_importance, plots.plot_tree)
     kinds = [getattr(callbacks, name) for name in callbacks.__all__ if name != "Progress"]
     return (
         "\n\n".join(

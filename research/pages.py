@@ -76,11 +76,12 @@ def as_markdown(title: str, sections: Sequence[Section], folder: Path) -> str:
     return "\n\n".join(lines) + "\n"
 
 
-def _part_as_markdown(part: Text | Code | Table) -> str:
+def _part_as_markdown(part: Part) -> str:
     if isinstance(part, Text):
         return part.text
     if isinstance(part, Code):
         return f"```\n{part.text}\n```"
+    assert isinstance(part, Table)
     rows: list[Sequence[Any]] = [part.header, *part.rows]
     lines = ["| " + " | ".join(map(str, row)) + " |" for row in rows]
     kinds = ["---" if i < part.text_columns else "---:" for i in range(len(part.header))]

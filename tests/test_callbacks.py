@@ -7,6 +7,7 @@ import io
 import logging
 import pickle
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -486,7 +487,8 @@ def test_training_is_silent(data, valid, slow, caplog, capsys):
 def test_log_progress_can_be_seen_where_nothing_is_configured(data, make_config, monkeypatch):
     logger = logging.Logger("mvsboost")
     monkeypatch.setattr(module, "logger", logger)
-    callback, progress = LogProgress(1), Progress(-1, 1, None, {}, None)
+    ended = SimpleNamespace(best_iteration=None, n_iterations=1)
+    callback, progress = LogProgress(1), Progress(-1, 1, ended, {}, None)
     callback.begin(progress)
     assert logger.hasHandlers()
     assert logger.isEnabledFor(logging.INFO)

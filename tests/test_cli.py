@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import io
+import json
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import mvsboost
 from mvsboost.backends.cpu import compilation
 from mvsboost.cli import main
-from mvsboost.demo import DemoResult, Record
 
 Output = pytest.CaptureFixture[str]
 
@@ -25,7 +27,7 @@ def test_version(capsys: Output) -> None:
     assert capsys.readouterr().out == f"mvsboost {mvsboost.__version__}\n"
 
 
-@pytest.mark.parametrize("arguments", [["dance"], [], ["demo", "--trees", "many"], ["info", "-x"]])
+@pytest.mark.parametrize("arguments", [["dance"], [], ["compare", "x.csv"], ["info", "-x"]])
 def test_a_wrong_call_ends_with_code_2(arguments: list[str], capsys: Output) -> None:
     with pytest.raises(SystemExit) as end:
         main(arguments)
@@ -59,89 +61,178 @@ def test_info_and_warmup_where_nothing_can_be_written(
         assert "set NUMBA_CACHE_DIR" in capsys.readouterr().out
 
 
+@pytest.fixture
+def csv(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    path = tmp_path / "table.csv"
+    lines = [
+        f"{x:.3f},{c},{'yes' if x + (c == 'a') + e > 0.3 else 'no'},{w:.2f}"
+        for x, c, e, w in zip(
+            rng.normal(size=400),
+            rng.choice(["a", "b", ""], 400),
+            rng.normal(size=400) / 3,
+            rng.random(400),
+            strict=True,
+        )
+    ]
+    path.write_text("\n".join(["x,c,y,w", *lines]))
+    return path
+
+
+def trained(csv: Path, *more: str) -> Path:
+    model = csv.with_name("model.json")
+    command = ["train", str(csv), "--target", "y", "--weight", "w", "--model", str(model), "--set"]
+    assert main([*command, "n_estimators=5", *more]) == 0
+    return model
+
+
+def test_train_predict_and_explain(csv: Path, tmp_path: Path, capsys: Output) -> None:
+    model, out = trained(csv), tmp_path / "out.csv"
+    assert "MVSClassifier" in capsys.readouterr().out
+    assert main(["predict", str(csv), "--model", str(model), "--out", str(out)]) == 0
+    table = pd.read_csv(csv)
+    assert (pd.read_csv(out)["prediction"] == table["y"]).mean() > 0.8
+    assert main(["predict", str(csv), "--model", str(model), "--proba", "--out", str(out)]) == 0
+    assert list(pd.read_csv(out)) == ["p_no", "p_yes"]
+    assert main(["predict", str(csv), "--model", str(model), "--raw", "--out", str(out)]) == 0
+    scores = pd.read_csv(out)["score"]
+    parquet = tmp_path / "out.parquet"
+    assert main(["explain", str(csv), "--model", str(model), "--out", str(parquet)]) == 0
+    contributions = pd.read_parquet(parquet)
+    assert list(contributions) == ["x", "c", "mean"]
+    np.testing.assert_allclose(contributions.sum(axis=1), scores, atol=1e-9)
+    capsys.readouterr()
+    assert main(["explain", str(csv), "--model", str(model), "--top", "1", "--json"]) == 0
+    assert list(json.loads(capsys.readouterr().out)) == ["x"]
+
+
+def test_numbers_are_predicted_too(csv: Path, tmp_path: Path, capsys: Output) -> None:
+    model = str(tmp_path / "m.json.gz")
+    command = ["train", str(csv), "--target", "x", "--drop", "w", "--model", model, "--json"]
+    assert main([*command, "--validation-fraction", "0.2", "--set", "learning_rate=0.3"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["estimator"] == "MVSRegressor"
+    assert told["validation rmse"] > 0
+    assert main(["info", model, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["names"] == ["c", "y"]
+    assert facts["parameters"]["learning_rate"] == 0.3
+    assert main(["predict", str(csv), "--model", model, "--proba"]) == 2
+    assert "--proba must be left out" in capsys.readouterr().err
+
+
+def test_pipes(csv: Path) -> None:
+    model = trained(csv)
+    command = [sys.executable, "-m", "mvsboost", "predict", "-", "--model", str(model)]
+    source = Path(mvsboost.__file__).parents[1]
+    done = subprocess.run(
+        command, input=csv.read_bytes(), capture_output=True, cwd=source, check=True
+    )
+    assert done.stdout.splitlines()[0] == b'"prediction"'
+    assert len(done.stdout.splitlines()) == 401
+
+
 @pytest.mark.large
-def test_a_quick_demo_prints_and_writes_its_results(tmp_path: Path, capsys: Output) -> None:
+def test_compare_prints_and_writes_its_results(csv: Path, tmp_path: Path, capsys: Output) -> None:
     out = tmp_path / "results"
-    assert main(["demo", "--quick", "--out", str(out)]) == 0
+    command = ["compare", str(csv), "--target", "y", "--drop", "w", "--out", str(out)]
+    command += ["--rates", "0.3", "--folds", "2", "--trees", "5"]
+    assert main(command) == 0
     printed = capsys.readouterr().out
-    assert "no sampling" in printed
-    for name in ("table.csv", "figure.png", "index.html"):
-        assert (out / name).stat().st_size > 0
+    assert "all rows" in printed
+    assert "model = MVSClassifier(" in printed
+    for name in ("results.csv", "index.html"):
         assert str(out / name) in printed
-    assert len((out / "table.csv").read_text(encoding="utf-8").splitlines()) == 7
-    page = (out / "index.html").read_text(encoding="utf-8")
-    assert f"mvsboost demo --quick --out {out}" in page
-    assert "3 trees" in page
+    assert len(pd.read_csv(out / "results.csv")) == 5
+    assert "mvsboost compare" in (out / "index.html").read_text(encoding="utf-8")
+    assert main([*command, "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["settings"]) == 5
 
 
-@pytest.mark.large
-def test_options_go_before_what_quick_sets(tmp_path: Path, capsys: Output) -> None:
-    options = ["--quick", "--trees", "1", "--rates", "0.3", "0.5", "--seeds", "2"]
-    assert main(["demo", *options, "--out", str(tmp_path)]) == 0
-    page = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert "has 1 trees" in page
-    assert "the mean of 2 seeds" in page
-    assert len((tmp_path / "table.csv").read_text(encoding="utf-8").splitlines()) == 12
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--rates", "2"], "--rates must be numbers in (0, 1), got 2.0"),
+        (["--folds", "1"], "--folds must be an integer >= 2, got 1"),
+        (["--budget", "soon"], "--budget must be a time such as"),
+        (["--peers", "magic"], "--peers must be one of 'LightGBM'"),
+        (["--target", "z"], "--target must be a column of the table: x, c, y, w, got 'z'"),
+        (["--weight", "z"], "--weight must be a column of the table"),
+        (["--task", "magic"], "--task must be 'auto'"),
+        (["--set", "magic"], "--set must be of the form name=value"),
+        (["--set", "learning_rate=0"], "learning_rate must be a number > 0, got 0"),
+    ],
+)
+def test_an_error_names_the_flag(
+    arguments: list[str], message: str, csv: Path, tmp_path: Path, capsys: Output
+) -> None:
+    out = tmp_path / "results"
+    command = ["compare", str(csv), "--target", "y", "--out", str(out), *arguments]
+    assert main(command) == 2
+    assert f"mvsboost compare: error: {message}" in capsys.readouterr().err
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["train", "nowhere.csv", "--target", "y"], 1, "there is no file 'nowhere.csv'"),
+        (["train", "table.xlsx", "--target", "y"], 2, "DATA must be a file that ends in .csv"),
+        (["predict", "adult", "--model", "nowhere.json"], 1, "nowhere.json"),
+        (["info", "nowhere.json"], 1, "nowhere.json"),
+        (
+            ["train", "adult", "--target", "target", "--set", "num_leaves=7"],
+            1,
+            "called 'max_leaves'",
+        ),
+    ],
+)
+def test_errors_without_tracebacks(
+    arguments: list[str], code: int, message: str, capsys: Output
+) -> None:
+    assert main(arguments) == code
+    error = capsys.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
+
+
+@pytest.mark.parametrize(
+    ("command", "within", "kept"),
+    [
+        (["info"], "mvsboost.report.environment", ""),
+        (
+            ["compare", "adult", "--target", "target", "--out", "results"],
+            "mvsboost.comparison.compare",
+            "; all fits are kept, and the same command goes on",
+        ),
+    ],
+)
+def test_an_interrupt_ends_with_one_line(
+    command: list[str], within: str, kept: str, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    def stop(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(within, stop)
+    assert main(command) == 130
+    assert capsys.readouterr() == ("", f"mvsboost {command[0]}: interrupted{kept}\n")
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_what_a_console_cannot_show_is_replaced(
     stream: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def run(*_: Any) -> DemoResult:
+    def environment() -> dict[str, str]:
         print("− λ", file=sys.stderr)
-        record = Record("λ = 0.1", 0.1, 0.08, 5.0, 0.3, 3256.0, 12.0)
-        return DemoResult([record], Path("table"), Path("figure"), Path("page"))
+        return {"1 − AUC": "λ"}
 
-    monkeypatch.setattr("mvsboost.demo.Demo.run", run)
+    monkeypatch.setattr("mvsboost.report.environment", environment)
     written = io.BytesIO()
     monkeypatch.setattr(sys, stream, io.TextIOWrapper(written, encoding="cp1252"))
-    assert main(["demo", "--quick"]) == 0
+    assert main(["info"]) == 0
     getattr(sys, stream).flush()
     expected = {"stdout": "1 ? AUC", "stderr": "? ?"}
     assert expected[stream] in written.getvalue().decode("cp1252")
-
-
-def test_a_rate_that_is_none_ends_with_code_2(tmp_path: Path, capsys: Output) -> None:
-    out = tmp_path / "results"
-    assert main(["demo", "--rates", "2", "--out", str(out)]) == 2
-    assert "error: --rates must be numbers in (0, 1), got 2.0" in capsys.readouterr().err
-    assert not out.exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["demo", "--trees", "0"], "--trees must be an integer >= 1, got 0"),
-        (["demo", "--seeds", "0"], "--seeds must be an integer >= 1, got 0"),
-    ],
-)
-def test_an_error_names_the_flag(
-    arguments: list[str], message: str, tmp_path: Path, capsys: Output
-) -> None:
-    assert main([*arguments, "--out", str(tmp_path)]) == 2
-    assert capsys.readouterr().err.startswith(f"mvsboost {arguments[0]}: error: {message}")
-
-
-@pytest.mark.parametrize(
-    ("command", "within"),
-    [("demo", "mvsboost.demo.Demo.run"), ("info", "mvsboost.report.environment")],
-)
-def test_an_interrupt_ends_with_one_line(
-    command: str, within: str, monkeypatch: pytest.MonkeyPatch, capsys: Output
-) -> None:
-    def stop(*_: Any, **__: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(within, stop)
-    assert main([command]) == 130
-    assert capsys.readouterr() == ("", f"mvsboost {command}: interrupted\n")
-
-
-def test_a_folder_that_cannot_be_made_ends_with_code_1(tmp_path: Path, capsys: Output) -> None:
-    (tmp_path / "file").write_text("in the way")
-    assert main(["demo", "--quick", "--out", str(tmp_path / "file")]) == 1
-    assert "mvsboost demo: error:" in capsys.readouterr().err
 
 
 def test_warmup_says_how_long_it_took(monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:

@@ -97,6 +97,20 @@ def error(y: np.ndarray, p: np.ndarray, **kw: Any) -> float:
     return skm.zero_one_loss(y, labels(p), **kw)
 
 
+OF_CLASSES = ("f1", "precision", "recall")
+
+
+def of_classes(name: str, **options: Any) -> Any:
+    function = getattr(skm, f"{name}_score")
+    return lambda y, p, **kw: function(y, labels(p), **options, **kw)
+
+
+def macro_precision(y: np.ndarray, p: np.ndarray, **kw: Any) -> float:
+    return float(
+        np.mean([skm.average_precision_score(y == k, p[:, k], **kw) for k in range(p.shape[1])])
+    )
+
+
 CASES = [
     ("log_loss", Logistic(), skm.log_loss),
     ("log_loss", Softmax(3), skm.log_loss),
@@ -107,6 +121,13 @@ CASES = [
     ("error", Logistic(), error),
     ("error", Softmax(3), error),
     ("brier", Logistic(), skm.brier_score_loss),
+    ("average_precision", Logistic(), skm.average_precision_score),
+    ("average_precision", Softmax(3), macro_precision),
+    *((name, Logistic(), of_classes(name)) for name in OF_CLASSES),
+    *((name, Softmax(3), of_classes(name, average="macro")) for name in OF_CLASSES),
+    ("balanced_accuracy", Softmax(3), of_classes("balanced_accuracy")),
+    ("mape", Squared(), skm.mean_absolute_percentage_error),
+    ("rmsle", Poisson(), skm.root_mean_squared_log_error),
     ("brier", Softmax(3), multi_brier),
     ("rmse", Squared(), skm.root_mean_squared_error),
     ("rmse", Poisson(), skm.root_mean_squared_error),
@@ -177,7 +198,8 @@ def test_directions(name: str) -> None:
             metric = get_metric(name, objective)
         except ParameterError:
             continue
-        assert metric.greater_is_better == (name in ("auc", "accuracy", "r2"))
+        best = {"auc", "accuracy", "r2", "average_precision", "balanced_accuracy", *OF_CLASSES}
+        assert metric.greater_is_better == (name in best)
         assert metric.name == name
         return
     pytest.fail(f"{name} fits no objective")
@@ -283,12 +305,50 @@ def test_a_metric_that_does_not_fit_the_objective(spec: str, objective: Objectiv
 
 
 def test_unknown_metrics() -> None:
-    with pytest.raises(ParameterError, match=r"'log_loss', 'auc'.*got 'f1'"):
-        get_metric("f1", Logistic())
+    with pytest.raises(ParameterError, match=r"'log_loss', 'auc'.*got 'f2'"):
+        get_metric("f2", Logistic())
     with pytest.raises(ParameterError, match=r"Metric\(name, function, greater_is_better"):
-        get_metric(skm.f1_score, Logistic())  # type: ignore[arg-type]
+        get_metric(lambda y, p: 0.0, Logistic())  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="ends with _score, _error, _loss or _deviance"):
+        get_metric(skm.confusion_matrix, Logistic())  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="a name or a Metric, got 3"):
         get_metric(3, Logistic())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [("RMSE", "rmse"), ("l2", "mse"), ("mean_absolute_error", "mae"), ("MAPE", "mape")],
+)
+def test_names_of_other_libraries(name: str, own: str) -> None:
+    assert get_metric(name, Squared()).name == own
+
+
+@pytest.mark.parametrize("name", ["binary_logloss", "logloss", "Logloss"])
+def test_names_of_log_loss(name: str) -> None:
+    assert get_metric(name, Logistic()).name == "log_loss"
+    assert get_metric("roc_auc", Logistic()).name == "auc"
+
+
+@pytest.mark.parametrize(
+    ("function", "objective"),
+    [
+        (skm.f1_score, Logistic()),
+        (skm.accuracy_score, Softmax(3)),
+        (skm.average_precision_score, Logistic()),
+        (skm.mean_absolute_error, Squared()),
+        (skm.r2_score, Squared()),
+    ],
+)
+def test_functions_of_scikit_learn(function: Any, objective: Objective) -> None:
+    rows, scores = make_rows(objective)
+    metric = get_metric(function, objective)
+    assert metric.greater_is_better == function.__name__.endswith("_score")
+    p = objective.link.inverse(scores)
+    y_pred = p[0] if len(p) == 1 else p.T
+    if objective.is_classifier and function is not skm.average_precision_score:
+        y_pred = labels(y_pred)
+    expected = function(rows.target, y_pred, sample_weight=rows.weight)
+    assert value(function, objective, rows, scores) == pytest.approx(expected)
 
 
 def test_a_users_metric_sees_predictions() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,16 +11,18 @@ import pytest
 
 from mvsboost import MVS, SGB, Metric, MVSClassifier
 from mvsboost.errors import DataError, ParameterError
-from mvsboost.plots import (
-    plot_error_by_rate,
-    plot_history,
-    plot_importance,
-    plot_prediction,
-    plot_sampling,
-    to_png,
-)
+from mvsboost.plots import plot_history, plot_importance, plot_sampling, plot_tree
+from research.figures import plot_error_by_rate, plot_prediction, to_png
 
 matplotlib = pytest.importorskip("matplotlib")
+pyplot = pytest.importorskip("matplotlib.pyplot")
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    yield
+    pyplot.close("all")
+
 
 RECORDS = [
     {"method": "no sampling", "rate": 1.0, "change": 0.0},
@@ -85,7 +88,7 @@ def test_predictions_are_dashed_beside_what_was_measured() -> None:
 
 
 def test_history_has_a_panel_a_metric_and_a_line_a_set(estimator: MVSClassifier) -> None:
-    panels = plot_history(estimator).axes
+    panels = plot_history(estimator)
     assert [axes.get_ylabel() for axes in panels] == ["log_loss", "auc"]
     for axes in panels:
         first, second, best = axes.get_lines()
@@ -99,7 +102,7 @@ def test_history_of_a_continued_model_begins_behind_the_first_one() -> None:
     X, y = [[0.0], [1.0]] * 20, [0, 1] * 20
     first = MVSClassifier(n_estimators=3).fit(X, y)
     second = MVSClassifier(n_estimators=2).fit(X, y, eval_set=[(X, y)], init_model=first)
-    line, *_ = plot_history(second).axes[0].get_lines()
+    line, *_ = plot_history(second).get_lines()
     assert list(line.get_xdata()) == [4, 5]
 
 
@@ -110,7 +113,7 @@ def test_history_without_an_evaluation_says_what_to_do(estimator: MVSClassifier)
 
 
 def test_sampling_shows_the_four_records(estimator: MVSClassifier) -> None:
-    panels = plot_sampling(estimator).axes
+    panels = plot_sampling(estimator).ravel()
     assert len(panels) == 4
     keys = ("rows", "effective_sample_size", "mu", "lam")
     for axes, key in zip(panels, keys, strict=True):
@@ -121,7 +124,7 @@ def test_sampling_shows_the_four_records(estimator: MVSClassifier) -> None:
 
 
 def test_sampling_says_where_a_sampler_has_no_threshold() -> None:
-    _, _, mu, lam = plot_sampling(fit(sampler=SGB(0.5))).axes
+    _, (mu, lam) = plot_sampling(fit(sampler=SGB(0.5)))
     assert [text.get_text() for text in mu.texts] == ["the sampler has no threshold µ"]
     assert [text.get_text() for text in lam.texts] == ["the sampler has no regularisation λ"]
 
@@ -134,7 +137,7 @@ def test_sampling_needs_at_least_one_iteration(estimator: MVSClassifier) -> None
 
 
 def test_importance_puts_the_largest_on_top(estimator: MVSClassifier) -> None:
-    (axes,) = plot_importance(estimator, max_features=2).axes
+    axes = plot_importance(estimator, max_features=2)
     widths = [bar.get_width() for bar in axes.patches]
     shares = 100.0 * estimator.feature_importances_
     assert len(widths) == 2
@@ -162,10 +165,10 @@ def drawn(text: Any) -> tuple[str, Any]:
     "name", ["$a_$", "price ($) per area ($)", "$", r"\$x\$", "$$", "100%_#{}^"]
 )
 def test_a_name_is_shown_as_it_is_written(name: str) -> None:
-    figure = plot_importance(fit_columns("other", name))
-    labels = [drawn(label) for label in figure.axes[0].get_yticklabels()]
+    axes = plot_importance(fit_columns("other", name))
+    labels = [drawn(label) for label in axes.get_yticklabels()]
     assert (name, False) in labels
-    assert to_png(figure, dpi=40).startswith(b"\x89PNG")
+    assert to_png(axes.figure, dpi=40).startswith(b"\x89PNG")
 
 
 def test_every_text_of_a_user_is_shown_as_it_is_written() -> None:
@@ -175,7 +178,7 @@ def test_every_text_of_a_user_is_shown_as_it_is_written() -> None:
     one = {"panel": odd, "line": odd, "x": odd, "measured": 1.0, "predicted": 2.0}
     figures = (
         plot_error_by_rate([record], title=odd),
-        plot_history(fit(eval_metric=metric)),
+        plot_history(fit(eval_metric=metric)).figure,
         plot_prediction([one], odd, odd),
     )
     for figure in figures:
@@ -189,9 +192,8 @@ def test_every_text_of_a_user_is_shown_as_it_is_written() -> None:
 
 @pytest.mark.parametrize("letter", ["n", "W", "$"])
 def test_long_names_leave_room_for_the_bars(letter: str) -> None:
-    figure = plot_importance(fit_columns(letter * 60 + "1", letter * 90 + "2", "short"))
-    to_png(figure, dpi=40)  # a layout that cannot be had is a warning, and so an error
-    (axes,) = figure.axes
+    axes = plot_importance(fit_columns(letter * 60 + "1", letter * 90 + "2", "short"))
+    to_png(axes.figure, dpi=40)  # a layout that cannot be had is a warning, and so an error
     assert axes.get_position().width > 0.1
     names = {drawn(label)[0] for label in axes.get_yticklabels()}
     start, end = letter * 20, letter * 18
@@ -200,7 +202,7 @@ def test_long_names_leave_room_for_the_bars(letter: str) -> None:
 
 def test_a_name_of_forty_characters_is_whole() -> None:
     names = ["a" * 40, "b" * 41]
-    (axes,) = plot_importance(fit_columns(*names)).axes
+    axes = plot_importance(fit_columns(*names))
     shown = {label.get_text() for label in axes.get_yticklabels()}
     assert shown == {"a" * 40, "b" * 20 + "…" + "b" * 19}
 
@@ -211,23 +213,54 @@ def test_importance_refuses_a_senseless_number(estimator: MVSClassifier, value: 
         plot_importance(estimator, max_features=value)
 
 
-@pytest.mark.parametrize("plot", [plot_history, plot_sampling, plot_importance])
+@pytest.mark.parametrize("plot", [plot_history, plot_sampling, plot_importance, plot_tree])
 def test_an_unfitted_estimator_is_named(plot: Any) -> None:
     with pytest.raises(DataError, match=r"MVSClassifier has no .*_: fit it"):
         plot(MVSClassifier())
 
 
-def test_saving_needs_no_pyplot_and_changes_no_setting(estimator: MVSClassifier) -> None:
-    before, pyplot = dict(matplotlib.rcParams), "matplotlib.pyplot" in sys.modules
-    for figure in (plot_history(estimator), plot_importance(estimator)):
-        png = to_png(figure, dpi=40)
-        assert png.startswith(b"\x89PNG")
-        assert to_png(figure, dpi=40) == png
+def test_a_tree_in_the_words_of_the_table() -> None:
+    model = fit_columns("x", "y")
+    axes = plot_tree(model)
+    (tree,) = model.model_.iterations[0]
+    texts = [text.get_text() for text in axes.texts]
+    assert len(texts) == tree.n_nodes
+    assert len(axes.lines) == tree.n_nodes - 1
+    assert sum("<" in text for text in texts) == tree.n_nodes - tree.n_leaves
+    assert texts[0].endswith("60 rows")
+    places = [text.get_position() for text in axes.texts]
+    assert len(set(places)) == tree.n_nodes
+    with pytest.raises(ParameterError, match="tree must be an integer from 0 to 0, got 1"):
+        plot_tree(model, 1)
+
+
+def test_axes_of_the_users_own(estimator: MVSClassifier) -> None:
+    _, axes = pyplot.subplots(1, 3)
+    assert plot_history(estimator, "auc", ax=axes[0]) is axes[0]
+    assert plot_importance(estimator, ax=axes[1]) is axes[1]
+    assert plot_tree(estimator, ax=axes[2]) is axes[2]
+    assert pyplot.get_fignums() == [1]
+    assert axes[0].get_ylabel() == "auc"
+    with pytest.raises(ParameterError, match="metric must be one of 'log_loss', 'auc' with ax"):
+        plot_history(estimator, ax=axes[0])
+    with pytest.raises(ParameterError, match="metric must be one of"):
+        plot_history(estimator, "magic")
+
+
+def test_figures_of_the_experiments_need_no_pyplot() -> None:
+    before = dict(matplotlib.rcParams)
+    figure = plot_error_by_rate(RECORDS)
+    png = to_png(figure, dpi=40)
+    assert png.startswith(b"\x89PNG")
+    assert to_png(figure, dpi=40) == png
     assert dict(matplotlib.rcParams) == before
-    assert ("matplotlib.pyplot" in sys.modules) == pyplot
+    assert pyplot.get_fignums() == []
 
 
-def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+def test_without_matplotlib_the_extra_is_named(
+    estimator: MVSClassifier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "matplotlib.pyplot")
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r"pip install mvsboost\[plot\]"):
-        plot_error_by_rate(RECORDS)
+        plot_importance(estimator)

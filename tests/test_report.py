@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mvsboost.errors import DataError
-from mvsboost.report import Code, Picture, Section, Table, Text, render_page, write_page
+from mvsboost.report import Chart, Code, Picture, Section, Table, Text, render_page, write_page
 
 NASTY = "<script>alert('λ & \"µ\"')</script>"
 
@@ -64,6 +65,28 @@ def test_a_picture_is_inside_the_page() -> None:
 def test_nothing_is_fetched_from_elsewhere() -> None:
     page = render_page("t", [Section("s", [Text("x"), Picture(b"x", "y")])])
     assert not re.search(r"https?:|//|@import|<link", page)
+
+
+def test_a_chart_is_data_and_a_script_that_draws_it() -> None:
+    points = [{"x": 1.0, "y": 2.0, "label": NASTY}]
+    spec = {"x": "rate", "y": "error", "series": [{"name": NASTY, "points": points}]}
+    reader = read(render_page("t", [Section("s", [Chart(spec, NASTY, "caption")])]))
+    (figure,) = [attrs for tag, attrs in reader.tags if tag == "figure"]
+    assert json.loads(figure["data-chart"] or "") == spec
+    assert figure["aria-label"] == NASTY
+    assert [tag for tag, _ in reader.tags].count("script") == 1
+
+
+def test_what_json_cannot_say_is_no_chart() -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        Chart({"series": [{"points": [{"x": float("nan")}]}]}, "x").html()
+
+
+def test_only_what_needs_a_script_has_one() -> None:
+    assert "<script>" not in render_page("t", [Section("s", [Table(["a"], [["b"]])])])
+    page = render_page("t", [Section("s", [Table(["a"], [["b"]], sortable=True)])])
+    assert '<table class="sortable">' in page
+    assert "<script>" in page
 
 
 def test_colours_follow_the_reader() -> None:

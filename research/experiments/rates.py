@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from mvsboost.plots import plot_error_by_rate, to_png
 from mvsboost.report import Part, Picture, Table, Text
+from research.figures import plot_error_by_rate, to_png
 from research.plan import METHODS, NO_SAMPLING, PAPER_RATES, Cell, Experiment, Method, Plan
 from research.sets import SETS
 from research.summaries import Change, average, change, percent, where_known, with_spread

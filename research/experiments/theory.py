@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from mvsboost.plots import plot_prediction, to_png
 from mvsboost.report import Part, Picture, Table, Text
+from research.figures import plot_prediction, to_png
 from research.plan import Cell, Experiment, Plan
 from research.sets import SETS
 from research.theory import SAMPLERS

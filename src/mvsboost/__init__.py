@@ -26,6 +26,7 @@ _HOMES = {
     "Metric": "metrics",
     "TrainConfig": "boosting",
     "TreeParams": "trees",
+    "compare": "comparison",
     "train": "boosting",
 }
 
@@ -33,10 +34,12 @@ _MODULES = (
     "backends",
     "boosting",
     "callbacks",
+    "comparison",
     "data",
     "datasets",
     "errors",
     "estimators",
+    "interop",
     "metrics",
     "model",
     "objectives",
@@ -63,6 +66,7 @@ __all__ = [
     "TrainConfig",
     "TreeParams",
     "__version__",
+    "compare",
     "train",
 ]
 
@@ -70,10 +74,12 @@ if TYPE_CHECKING:
     from mvsboost import backends as backends
     from mvsboost import boosting as boosting
     from mvsboost import callbacks as callbacks
+    from mvsboost import comparison as comparison
     from mvsboost import data as data
     from mvsboost import datasets as datasets
     from mvsboost import errors as errors
     from mvsboost import estimators as estimators
+    from mvsboost import interop as interop
     from mvsboost import metrics as metrics
     from mvsboost import model as model
     from mvsboost import objectives as objectives
@@ -82,6 +88,7 @@ if TYPE_CHECKING:
     from mvsboost import testing as testing
     from mvsboost import trees as trees
     from mvsboost.boosting import TrainConfig, train
+    from mvsboost.comparison import compare
     from mvsboost.data import Dataset
     from mvsboost.estimators import MVSClassifier, MVSRegressor
     from mvsboost.metrics import Metric

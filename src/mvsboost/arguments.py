@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -20,7 +20,9 @@ from mvsboost.model import Model
 from mvsboost.model.files import check_path
 
 __all__ = [
+    "ASIDE",
     "VALIDATION",
+    "EvalRows",
     "check_checkpoint",
     "check_order",
     "check_parts",
@@ -33,7 +35,10 @@ __all__ = [
 ]
 
 VALIDATION = "validation"
-"""Name of the evaluation set that `validation_fraction` sets aside."""
+"""Name of the evaluation set that `validation_fraction` sets aside, or that X_val is."""
+
+ASIDE = "rows set aside"
+"""What errors call the rows that `validation_fraction` sets aside."""
 
 
 def class_weights(labels: list[Any], by_label: Mapping[Any, Any]) -> list[float]:
@@ -51,10 +56,8 @@ def class_weights(labels: list[Any], by_label: Mapping[Any, Any]) -> list[float]
 
 
 @contextmanager
-def naming(name: str) -> Iterator[None]:
+def naming(where: str) -> Iterator[None]:
     """Say in errors which evaluation set they are about."""
-    own = name == VALIDATION
-    where = "rows set aside" if own else f"eval_set[{name.removeprefix('eval_')}]"
     try:
         yield
     except DataError as error:
@@ -87,7 +90,7 @@ def check_parts(
 def fingerprint(dataset: Dataset) -> str:
     """A short name for the rows that are trained on."""
     rows, check = dataset.rows, 0
-    for array in (rows.bins, rows.target, rows.weight):
+    for array in (rows.bins, rows.target, rows.weight, rows.start):
         if array is not None:
             check = crc32(np.ascontiguousarray(array).data, check)
     return f"{rows.n_rows} rows, {check:08x}"
@@ -113,10 +116,59 @@ def check_checkpoint(
             )
 
 
-def eval_items(eval_set: Any) -> list[tuple[Any, Any, Any]]:
+class EvalRows(NamedTuple):
+    """Rows to evaluate on.
+
+    Attributes
+    ----------
+    name : str
+        In histories.
+    where : str
+        What errors call it.
+    X, y, weight, start : object
+        The last are scores of their own.
+    """
+
+    name: str
+    where: str
+    X: Any
+    y: Any
+    weight: Any
+    start: Any = None
+
+
+def eval_items(
+    eval_set: Any,
+    names: Any = None,
+    scores: Any = None,
+    validation: tuple[Any, Any, Any] = (None, None, None),
+) -> list[EvalRows]:
+    """Evaluation sets: those of `eval_set` with names and scores, then X_val, y_val and weights."""
+    items = [] if eval_set is None else _pairs(eval_set)
+    starts = [None] * len(items) if scores is None else list(scores)
+    if len(starts) != len(items):
+        raise ParameterError("eval_init_score", scores, f"a list of {len(items)} arrays")
+    if names is None:
+        names = [f"eval_{i}" for i in range(len(items))]
+    texts = isinstance(names, (list, tuple)) and all(isinstance(name, str) for name in names)
+    if not texts or len(set(names)) != len(items) or len(names) != len(items):
+        allowed = f"a list of {len(items)} different names, one for each evaluation set"
+        raise ParameterError("eval_names", names, allowed)
+    found = [
+        EvalRows(name, f"eval_set[{i}]", *pair, start)
+        for i, (name, pair, start) in enumerate(zip(names, items, starts, strict=True))
+    ]
+    X_val, y_val, weight = validation
+    if (X_val is None) != (y_val is None):
+        given = "X_val" if y_val is None else "y_val"
+        raise ParameterError(given, "given alone", "given together with the other one")
+    if X_val is not None:
+        found.append(EvalRows(VALIDATION, "X_val", X_val, y_val, weight))
+    return found
+
+
+def _pairs(eval_set: Any) -> list[tuple[Any, Any, Any]]:
     """X, y and weights, or None, of each evaluation set."""
-    if eval_set is None:
-        return []
     if not isinstance(eval_set, (tuple, list)):
         raise ParameterError(
             "eval_set", type(eval_set), "a list of (X, y) or (X, y, sample_weight)"

@@ -253,7 +253,7 @@ class _Run:
     def _finish_tree(
         self, grown: GrownTree, output: int, sample: Sample, gradients: GradientRange
     ) -> Tree:
-        config, objective, l2 = self.config, self.config.objective, self.config.tree.l2
+        config, objective, params = self.config, self.config.objective, self.config.tree
         rate, step = config.learning_rate, objective.max_step
         if objective.leaf_quantile is not None:
             found = residual_quantiles(self.backend, grown.structure, objective.leaf_quantile)
@@ -263,7 +263,7 @@ class _Run:
         else:
             step = min(step, MAX_SAMPLE_STEP) if math.isfinite(step) else math.inf
             sums = sums_of_sample(self.backend, grown, output, sample.summary)
-        return with_newton_values(grown, sums, l2, rate, step)
+        return with_newton_values(grown, sums, params.l2, rate, step, params.l1)
 
     def update(self, trees: list[Tree], sample: Sample) -> None:
         self.samples.append(sample)

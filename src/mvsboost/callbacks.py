@@ -254,7 +254,11 @@ class LogProgress(Callback):
         return None
 
     def end(self, progress: Progress) -> None:
-        """Leave logging as it was, or lines appear twice once a program sets it up."""
+        """Say where training ended, and leave logging as it was, or lines would appear twice."""
+        if not progress.failed:
+            best = progress.model.best_iteration
+            told = "" if best is None else f", best {best}"
+            logger.info("stopped at %d%s", progress.iteration + 1, told)
         while self._own:
             logger.removeHandler(self._own.pop())
         if self._level is not None:

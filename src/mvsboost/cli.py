@@ -1,9 +1,11 @@
-"""The command line: ``mvsboost demo``, ``warmup`` and ``info``."""
+"""The command line: ``train``, ``predict``, ``compare``, ``explain``, ``info`` and ``warmup``."""
 
 from __future__ import annotations
 
 import argparse
+import ast
 import io
+import json
 import shlex
 import sys
 import time
@@ -16,12 +18,26 @@ from mvsboost.errors import MVSBoostError, ParameterError
 
 __all__ = ["main", "run"]
 
-_QUICK: dict[str, Any] = {"n_rows": 2000, "n_trees": 3, "n_seeds": 1, "rates": (0.2,)}
-
-_FLAGS = {"demo": {"n_trees": "--trees", "n_seeds": "--seeds", "rates": "--rates"}}
+_FLAGS = {
+    "data": "DATA",
+    "n_estimators": "--trees",
+    **{
+        name: f"--{name}"
+        for name in ("rates", "folds", "budget", "peers", "target", "task", "weight", "out")
+    },
+}
 """What the parameters that an error can name are called on the command line."""
 
 _NOWHERE = "no folder (none can be written to: set NUMBA_CACHE_DIR)"
+
+_EXAMPLES = """examples:
+  mvsboost compare data.parquet --target y --budget 10min
+  mvsboost train data.csv --target y --model model.json
+  mvsboost predict new.csv --model model.json --out predictions.csv
+  mvsboost explain new.csv --model model.json --out contributions.parquet
+
+Tables are CSV, Parquet, Arrow or Feather by their suffix; - is CSV from or to a pipe.
+"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,10 +51,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     options = _parser().parse_args(arguments)
     options.command_line = shlex.join(["mvsboost", *arguments])
-    command = options.command
-    return run(
-        f"mvsboost {command}", partial(_COMMANDS[command], options), flags=_FLAGS.get(command, {})
+    action = partial(_COMMANDS[options.command], options)
+    kept = (
+        "; all fits are kept, and the same command goes on" if options.command == "compare" else ""
     )
+    return run(f"mvsboost {options.command}", action, flags=_FLAGS, kept=kept)
 
 
 def run(
@@ -70,6 +87,9 @@ def run(
     except ParameterError as error:
         flag = flags.get(error.parameter, error.parameter)
         return end(f"error: {ParameterError(flag, error.value, error.allowed)}", 2)
+    except BrokenPipeError:
+        sys.stderr.close()  # who read the output has had enough
+        return 0
     except (MVSBoostError, ImportError, OSError) as error:
         return end(f"error: {error}", 1)
     except KeyboardInterrupt:
@@ -84,48 +104,279 @@ def _replace_what_cannot_be_shown() -> None:
             stream.reconfigure(errors="replace")
 
 
+# --- arguments ----------------------------------------------------------------------------------
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="mvsboost", description="Gradient-boosted trees on the rows that matter."
+        prog="mvsboost",
+        description="Gradient-boosted trees on the rows that matter.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"mvsboost {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
-    demo = commands.add_parser(
-        "demo", help="compare samplers on the Adult data: a table, a figure and a page"
-    )
-    demo.add_argument(
-        "--out", default="demo-results", metavar="DIR", help="folder for results (%(default)s)"
-    )
-    demo.add_argument("--trees", type=int, metavar="N", help="trees of each fit (100)")
-    demo.add_argument(
-        "--rates", type=float, nargs="+", metavar="RATE", help="sample rates (0.05 0.1 0.2 0.4)"
-    )
-    demo.add_argument("--seeds", type=int, metavar="N", help="fits to average over (2)")
-    demo.add_argument(
-        "--quick",
-        action="store_true",
-        help="a look at the form of the results: 2000 rows, 3 trees, one rate",
-    )
-    commands.add_parser("warmup", help="compile all kernels ahead of the first fit")
-    commands.add_parser("info", help="versions, cores and the folder of compiled kernels")
+    for name, (help_, add) in _ARGUMENTS.items():
+        command = commands.add_parser(name, help=help_, description=help_[0].upper() + help_[1:])
+        add(command)
     return parser
 
+
+def _add_table(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument("data", metavar="DATA", help=f"{what}: a file, or - for CSV from a pipe")
+
+
+def _add_target(parser: argparse.ArgumentParser) -> None:
+    _add_table(parser, "training table")
+    parser.add_argument("--target", required=True, metavar="COLUMN", help="column to predict")
+    parser.add_argument("--weight", metavar="COLUMN", help="column of row weights")
+    parser.add_argument(
+        "--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out"
+    )
+    parser.add_argument(
+        "--categorical", nargs="+", metavar="COLUMN", help="the categorical columns (text is one)"
+    )
+    parser.add_argument(
+        "--task",
+        default="auto",
+        help="classification or regression; by default text and up to 20 whole numbers are classes",
+    )
+    parser.add_argument(
+        "--set",
+        nargs="+",
+        default=[],
+        metavar="NAME=VALUE",
+        help="parameters of the estimator, such as learning_rate=0.05",
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def _add_compare(parser: argparse.ArgumentParser) -> None:
+    _add_target(parser)
+    parser.add_argument("--out", default="comparison", metavar="DIR", help="folder (%(default)s)")
+    parser.add_argument("--rates", type=float, nargs="+", metavar="RATE", help="0.1 0.2 0.3 0.5")
+    parser.add_argument("--folds", type=int, default=5, metavar="N", help="%(default)s")
+    parser.add_argument(
+        "--trees", type=int, default=1000, metavar="N", help="at most (%(default)s)"
+    )
+    parser.add_argument(
+        "--budget", metavar="TIME", help="10min, 2h: what is of most use comes first"
+    )
+    parser.add_argument(
+        "--peers", nargs="+", default=[], metavar="LIBRARY", help="LightGBM, XGBoost, CatBoost"
+    )
+
+
+def _add_train(parser: argparse.ArgumentParser) -> None:
+    _add_target(parser)
+    parser.add_argument("--model", default="model.json", metavar="FILE", help="%(default)s")
+    parser.add_argument(
+        "--validation-fraction",
+        type=float,
+        metavar="SHARE",
+        help="hold out this share of the rows, and stop early by it",
+    )
+
+
+def _add_model(parser: argparse.ArgumentParser, out: str) -> None:
+    _add_table(parser, "table with the columns of training")
+    parser.add_argument("--model", default="model.json", metavar="FILE", help="%(default)s")
+    parser.add_argument(
+        "--out", default="-", metavar="FILE", help=f"{out} (by default CSV to a pipe)"
+    )
+
+
+def _add_predict(parser: argparse.ArgumentParser) -> None:
+    _add_model(parser, "file of predictions")
+    parser.add_argument("--proba", action="store_true", help="probabilities of all classes")
+    parser.add_argument("--raw", action="store_true", help="raw scores")
+
+
+def _add_explain(parser: argparse.ArgumentParser) -> None:
+    _add_model(parser, "file of contributions, a column for each of the table's")
+    parser.add_argument(
+        "--top", type=int, metavar="N", help="print the N largest in the mean instead"
+    )
+    parser.add_argument("--json", action="store_true", help="print them as JSON")
+
+
+def _add_info(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", nargs="?", metavar="MODEL", help="a model file to tell about")
+    parser.add_argument("--json", action="store_true", help="print as JSON")
+
+
+_ARGUMENTS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
+    "train": ("train a model and write it to a file", _add_train),
+    "predict": ("predict from a model file", _add_predict),
+    "compare": ("which rows may be left out: samplers compared on a table", _add_compare),
+    "explain": ("what each column adds to each prediction: SHAP values", _add_explain),
+    "info": ("versions, cores and compiled kernels; or what a model file holds", _add_info),
+    "warmup": ("compile all kernels ahead of the first fit", lambda parser: None),
+}
+
+
+def _parameters(options: argparse.Namespace) -> dict[str, Any]:
+    """What --set says, as Python values; what is none is text."""
+    found: dict[str, Any] = {}
+    for item in options.set:
+        name, separator, text = item.partition("=")
+        if not separator:
+            raise ParameterError("--set", item, "of the form name=value")
+        try:
+            found[name] = ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            found[name] = text
+    if options.categorical is not None:
+        found["categorical_features"] = options.categorical
+    return found
+
+
+def _training_table(options: argparse.Namespace) -> tuple[Any, Any, Any]:
+    """Columns, target and weights."""
+    from mvsboost.tables import column_of, read_table, without
+
+    table = read_table(options.data)
+    y = column_of(table, options.target, "target")
+    weight = None if options.weight is None else column_of(table, options.weight, "weight")
+    beside = [options.target, *options.drop, *([options.weight] if options.weight else [])]
+    return without(table, beside), y, weight
+
+
+# --- commands -----------------------------------------------------------------------------------
 
 # each command imports what it needs, so that --help and --version answer at once
 
 
-def _demo(options: argparse.Namespace) -> None:
-    from mvsboost.demo import Demo, format_table
+def _compare(options: argparse.Namespace) -> None:
+    from mvsboost.comparison import compare
+    from mvsboost.comparison.plan import RATES
 
     start = time.perf_counter()
-    asked = {"n_trees": options.trees, "n_seeds": options.seeds, "rates": options.rates}
-    given = {name: value for name, value in asked.items() if value is not None}
-    demo = Demo(**{**(_QUICK if options.quick else {}), **given})
-    result = demo.run(options.out, options.command_line)
-    print(format_table(result.records))
-    print(f"\n{time.perf_counter() - start:.0f} s in all; results:")
-    for path in (result.table, result.figure, result.page):
-        print(f"  {path}")
+    X, y, weight = _training_table(options)
+    found = compare(
+        X,
+        y,
+        sample_weight=weight,
+        task=options.task,
+        rates=options.rates or RATES,
+        folds=options.folds,
+        budget=options.budget,
+        peers=options.peers,
+        out=options.out,
+        n_estimators=options.trees,
+        progress=not options.json,
+        **_parameters(options),
+    )
+    paths = found.write(options.out, options.command_line)
+    if options.json:
+        print(
+            json.dumps(
+                {"sentence": found.sentence, "code": found.code, "settings": found.records()}
+            )
+        )
+        return
+    print(found)
+    print(f"{time.perf_counter() - start:.0f} s in all; results:")
+    print(*(f"  {path}" for path in paths), sep="\n")
+
+
+def _train(options: argparse.Namespace) -> None:
+    from mvsboost import MVSClassifier, MVSRegressor
+    from mvsboost.comparison.tasks import task_of
+
+    X, y, weight = _training_table(options)
+    task, _, _ = task_of(y, options.task)
+    parameters = _parameters(options)
+    if options.validation_fraction is not None:
+        parameters["validation_fraction"] = options.validation_fraction
+        parameters.setdefault("early_stopping_rounds", 50)
+    kind = MVSClassifier if task.is_classification else MVSRegressor
+    start = time.perf_counter()
+    model = kind(**parameters).fit(X, y, weight)
+    model.save(options.model)
+    found = {
+        "model": options.model,
+        "estimator": type(model).__name__,
+        "rows": len(y),
+        "trees": model.n_iter_,
+        "seconds": round(time.perf_counter() - start, 3),
+        "stopped": model.stop_reason_,
+        **_last_metrics(model),
+    }
+    _print_facts(found, options.json)
+
+
+def _last_metrics(model: Any) -> dict[str, float]:
+    """Metrics at the trees that are used."""
+    return {
+        f"{data} {metric}": values[model.n_iter_ - 1]
+        for data, metrics in model.evals_result_.items()
+        for metric, values in metrics.items()
+        if values
+    }
+
+
+def _load(path: str) -> Any:
+    """The estimator of a model file."""
+    from mvsboost import Model, MVSClassifier, MVSRegressor
+
+    kind = Model.load(path).metadata.get("estimator")
+    kinds: dict[Any, Any] = {"MVSClassifier": MVSClassifier, "MVSRegressor": MVSRegressor}
+    if kind not in kinds:
+        raise ParameterError("--model", path, "a file that an estimator has saved")
+    return kinds[kind].load(path)
+
+
+def _features_of(options: argparse.Namespace, model: Any) -> Any:
+    """The model's columns of the table; others are left out."""
+    from mvsboost.tables import read_table, without
+
+    table, known = read_table(options.data), model.model_.schema.names
+    names = list(table) if isinstance(table, dict) else table.column_names
+    return without(table, [name for name in names if name not in known])
+
+
+def _predict(options: argparse.Namespace) -> None:
+    from mvsboost.tables import write_table
+
+    model = _load(options.model)
+    X = _features_of(options, model)
+    if options.proba and not hasattr(model, "classes_"):
+        raise ParameterError("--proba", True, "left out where the target is numbers")
+    if options.proba:
+        shares = model.predict_proba(X)
+        columns = {f"p_{c}": shares[:, k] for k, c in enumerate(model.classes_)}
+    elif options.raw:
+        bins = model.model_.bin(X)
+        scores = model.model_.raw_scores(bins)
+        columns = {f"score_{k}" if len(scores) > 1 else "score": s for k, s in enumerate(scores)}
+    else:
+        columns = {"prediction": model.predict(X)}
+    write_table(columns, options.out)
+
+
+def _explain(options: argparse.Namespace) -> None:
+    import numpy as np
+
+    from mvsboost.tables import write_table
+
+    model = _load(options.model)
+    found = model.predict_contributions(_features_of(options, model))
+    names = [*model.model_.schema.names, "mean"]
+    if options.top is not None or options.json:
+        size = np.abs(found).reshape(-1, len(names)).mean(axis=0)[:-1]
+        order = np.argsort(-size, kind="stable")[: options.top]
+        _print_facts({names[j]: float(f"{size[j]:.6g}") for j in order}, options.json)
+        return
+    if found.ndim == 2:
+        columns = {name: found[:, j] for j, name in enumerate(names)}
+    else:
+        columns = {
+            f"{c}: {name}": found[:, k, j]
+            for k, c in enumerate(model.classes_)
+            for j, name in enumerate(names)
+        }
+    write_table(columns, options.out)
 
 
 def _warmup(options: argparse.Namespace) -> None:
@@ -140,6 +391,9 @@ def _warmup(options: argparse.Namespace) -> None:
 
 
 def _info(options: argparse.Namespace) -> None:
+    if options.model is not None:
+        _print_facts(_facts_of_model(options.model), options.json)
+        return
     from mvsboost.backends.cpu.compilation import cache_folder, jit_enabled, needs_compilation
     from mvsboost.report import environment
 
@@ -149,8 +403,42 @@ def _info(options: argparse.Namespace) -> None:
         "cache folder": str(cache_folder() or none),
         "kernels": "not compiled yet: `mvsboost warmup`" if needs_compilation() else "ready",
     }
+    _print_facts(facts, options.json)
+
+
+def _facts_of_model(path: str) -> dict[str, Any]:
+    from mvsboost import Model
+
+    model = Model.load(path)
+    trees = [tree for trees in model.iterations for tree in trees]
+    return {
+        "estimator": model.metadata.get("estimator", "none, a bare model"),
+        "objective": model.objective.name,
+        "outputs": model.n_outputs,
+        "columns": model.schema.n_features,
+        "names": list(model.schema.names),
+        "iterations": model.n_iterations,
+        "best iteration": model.best_iteration,
+        "leaves": sum(tree.n_leaves for tree in trees),
+        "parameters": model.metadata.get("parameters", {}),
+    }
+
+
+def _print_facts(facts: Mapping[str, Any], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(facts))
+        return
+    width = max(map(len, facts), default=0) + 2
     for name, value in facts.items():
-        print(f"{name:<14}{value}")
+        shown = ", ".join(map(str, value)) if isinstance(value, list) else value
+        print(f"{name:<{width}}{shown}")
 
 
-_COMMANDS = {"demo": _demo, "warmup": _warmup, "info": _info}
+_COMMANDS = {
+    "train": _train,
+    "predict": _predict,
+    "compare": _compare,
+    "explain": _explain,
+    "info": _info,
+    "warmup": _warmup,
+}

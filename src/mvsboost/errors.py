@@ -10,6 +10,7 @@ __all__ = [
     "ObjectiveError",
     "ParameterError",
     "SchemaError",
+    "UnknownParameterError",
 ]
 
 
@@ -45,6 +46,10 @@ class ParameterError(MVSBoostError, ValueError):
 
     def __reduce__(self) -> tuple[type[ParameterError], tuple[str, object, str]]:
         return type(self), (self.parameter, self.value, self.allowed)
+
+
+class UnknownParameterError(MVSBoostError, TypeError):
+    """An argument has a name that the method does not know."""
 
 
 class DataError(MVSBoostError, ValueError):

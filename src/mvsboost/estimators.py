@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +20,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mvsboost.arguments import (
+    ASIDE,
     VALIDATION,
+    EvalRows,
     check_checkpoint,
     check_order,
     check_parts,
@@ -32,15 +35,18 @@ from mvsboost.arguments import (
 )
 from mvsboost.boosting import TrainConfig, TrainResult, train
 from mvsboost.callbacks import Callback, Checkpoint, EarlyStopping, LogProgress, check_callbacks
-from mvsboost.data import Columns, Dataset, check_lengths, check_weight, ingest
+from mvsboost.data import Dataset, check_init_score, check_lengths, check_weight, ingest
+from mvsboost.data.columns import CategoricalColumn
 from mvsboost.data.ingest import as_table
 from mvsboost.data.targets import labels_of, numbers_of, vector_of
+from mvsboost.dialects import checks_names
 from mvsboost.errors import DataError, ModelFormatError, ObjectiveError, ParameterError
 from mvsboost.exact.random import rows_set_aside
 from mvsboost.metrics import Metric, default_metric, get_metric
 from mvsboost.model import Model
 from mvsboost.objectives import Objective, make_objective, same_kind
 from mvsboost.parameters import (
+    PARAMETERS,
     check_parameters,
     describe,
     parameters_of,
@@ -53,14 +59,25 @@ from mvsboost.trees import TreeParams
 
 __all__ = ["MVSClassifier", "MVSRegressor"]
 
+logger = logging.getLogger("mvsboost")
+
 MIN_SAMPLED = 3
 """Sampled rows a leaf must have when its value comes from the sample: a value that rests
 on one or two weighted rows can be arbitrarily large."""
+
+MOST_LEAVES = 31
+"""Leaves of a tree whose size nobody has bounded."""
 
 SMALL_SAMPLE, LOOK = 100, 4
 """Rows under which a sample only proposes, unless asked otherwise, and how many features."""
 
 E = TypeVar("E", bound="_MVSEstimator")
+
+_OF_CONSTRUCTOR = {
+    parameter.name: f"{parameter.name!r} belongs in the constructor: {{kind}}({parameter.name}=...)"
+    for parameter in PARAMETERS
+}
+"""What to say of a parameter that is handed to `fit`, as other libraries have it."""
 
 
 class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
@@ -70,6 +87,7 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
 
     # --- fitting --------------------------------------------------------------------------------
 
+    @checks_names(_OF_CONSTRUCTOR)
     def fit(
         self: E,
         X: Any,
@@ -77,6 +95,12 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         sample_weight: Any = None,
         *,
         eval_set: Any = None,
+        eval_names: Sequence[str] | None = None,
+        init_score: Any = None,
+        eval_init_score: Sequence[Any] | None = None,
+        X_val: Any = None,
+        y_val: Any = None,
+        sample_weight_val: Any = None,
         init_model: Any = None,
         resume: str | PathLike[str] | None = None,
     ) -> E:
@@ -90,7 +114,17 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         y : array of shape (n_rows,)
         sample_weight : array of shape (n_rows,), optional
         eval_set : list of (X, y) or (X, y, sample_weight), optional
-            Sets to evaluate after each iteration, named ``eval_0``, ``eval_1``, ...
+            Sets to evaluate after each iteration.
+        eval_names : list of str, optional
+            Their names, by default ``eval_0``, ``eval_1``, ...
+        init_score : array of shape (n_rows,) or (n_rows, n_outputs), optional
+            Raw scores to start from, in place of a constant, such as the logarithm of an exposure.
+            Predictions leave them out.
+        eval_init_score : list of arrays, optional
+            The same of each set in `eval_set`.
+        X_val, y_val, sample_weight_val : optional
+            One more, named ``validation``. A pipeline transforms it with the training rows:
+            ``Pipeline(..., transform_input=["X_val"])``.
         init_model : estimator, Model or path, optional
             Continue from it: its trees and bins stay and ``n_estimators`` more are added, also
             behind trees that early stopping found to be too many. Metrics, and what early
@@ -108,7 +142,9 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         """
         before, fitting = dict(vars(self)), self._snapshot()
         fitting.__dict__ = dict(before)
-        fitting._fit(X, y, sample_weight, eval_set, init_model, resume)
+        validation = (X_val, y_val, sample_weight_val)
+        sets = eval_items(eval_set, eval_names, eval_init_score, validation)
+        fitting._fit(X, y, sample_weight, init_score, sets, init_model, resume)
         after = vars(fitting)
         changed = {k: v for k, v in after.items() if k not in before or before[k] is not v}
         kept = {k: v for k, v in vars(self).items() if k in after or k not in before}
@@ -126,7 +162,8 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         X: Any,
         y: Any,
         sample_weight: Any,
-        eval_set: Any,
+        init_score: Any,
+        held_out: list[EvalRows],
         init_model: Any,
         resume: str | PathLike[str] | None,
     ) -> None:
@@ -141,15 +178,18 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         target = self._encode_target(y, start)
         objective = self._make_objective()
         objective.check_target(target)
-        held_out = eval_items(eval_set)
         evaluated = bool(held_out) or self.validation_fraction is not None
         metrics = self._metrics(objective)
         callbacks = self._callbacks(evaluated)
         seed = self._seed(start if resume is not None else None)
         weight = check_weight(sample_weight, columns.n_rows, "sample_weight")
-        dataset, evaluation = self._datasets(columns, target, weight, held_out, start, seed)
+        scores = check_init_score(init_score, columns.n_rows)
+        scores = None if scores is None else scores.T
+        rows = EvalRows("training", "the training rows", columns, target, weight, scores)
+        dataset, evaluation = self._datasets(rows, held_out, start, seed)
+        places = {VALIDATION: ASIDE, **{rows.name: rows.where for rows in held_out}}
         for name, data in evaluation.items():
-            with naming(name):
+            with naming(places[name]):
                 objective.check_values(data.rows.target)
         about = self._about()
         if resume is not None:
@@ -174,6 +214,7 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
             resume=resume is not None,
         )
         self._adopt(result)
+        _say_why_flat(result.model, dataset.n_rows, config)
 
     def set_params(self: E, **params: Any) -> E:
         """Set parameters, and with ``sampler__rate`` and the like those of the sampler.
@@ -219,36 +260,32 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         return min(asked, cores) if asked > 0 else max(1, cores + 1 + asked)
 
     def _datasets(
-        self,
-        columns: Columns,
-        target: NDArray[np.float64],
-        weight: NDArray[np.float64] | None,
-        eval_items: list[tuple[Any, Any, Any]],
-        start: Model | None,
-        seed: int,
+        self, training: EvalRows, held_out: list[EvalRows], start: Model | None, seed: int
     ) -> tuple[Dataset, dict[str, Dataset]]:
-        check_lengths(columns.n_rows, y=target)
-        held_out: dict[str, tuple[Any, Any, Any]] = {}
+        """Rows to train on, and evaluation sets by name."""
+        check_lengths(training.X.n_rows, y=training.y)
+        sets = list(held_out)
         if self.validation_fraction is not None:
-            groups = target if self._n_classes() else np.zeros(len(target))
-            apart = rows_set_aside(groups, self.validation_fraction, seed)
-            check_parts(self.validation_fraction, groups, apart, weight)
-            part = None if weight is None else weight[apart]
-            held_out[VALIDATION] = (columns.take(apart), target[apart], part)
-            columns, target = columns.take(~apart), target[~apart]
-            weight = None if weight is None else weight[~apart]
-        for i, (table, labels, rows) in enumerate(eval_items):
-            with naming(f"eval_{i}"):
-                held_out[f"eval_{i}"] = (table, self._encode_eval(labels), rows)
-        weight = self._class_weighted(target, weight)
-        dataset = self._binned(columns, target, weight, start, seed)
+            training, apart = self._set_aside(training, sets, seed)
+            sets.insert(0, apart)
+        labels = {}
+        for rows in sets:
+            with naming(rows.where):
+                if rows.where == ASIDE:
+                    labels[rows.name] = rows.y
+                    continue
+                self._note_columns(rows.X, reset=False)  # in the order of training, as to predict
+                labels[rows.name] = self._encode_eval(rows.y)
+        weight = self._class_weighted(training.y, training.weight)
+        dataset = self._binned(training._replace(weight=weight), start, seed)
         evaluation = {}
-        for name, (table, labels, rows) in held_out.items():
-            with naming(name):
-                evaluation[name] = Dataset.from_data(
-                    table,
-                    labels,
-                    weight=rows,
+        for rows in sets:
+            with naming(rows.where):
+                evaluation[rows.name] = Dataset.from_data(
+                    rows.X,
+                    labels[rows.name],
+                    weight=rows.weight,
+                    init_score=rows.start,
                     n_classes=self._n_classes(),
                     mapper=dataset.mapper,
                     schema=dataset.schema,
@@ -256,20 +293,33 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
                 )
         return dataset, evaluation
 
-    def _binned(
-        self,
-        columns: Columns,
-        target: NDArray[np.float64],
-        weight: NDArray[np.float64] | None,
-        start: Model | None,
-        seed: int,
-    ) -> Dataset:
+    def _set_aside(
+        self, rows: EvalRows, others: list[EvalRows], seed: int
+    ) -> tuple[EvalRows, EvalRows]:
+        """Rows that stay for training, and the `validation_fraction` of them."""
+        assert self.validation_fraction is not None
+        if any(other.name == VALIDATION for other in others):
+            allowed = f"left out where a set is named {VALIDATION!r}, or X_val is given"
+            raise ParameterError("validation_fraction", self.validation_fraction, allowed)
+        groups = rows.y if self._n_classes() else np.zeros(len(rows.y))
+        apart = rows_set_aside(groups, self.validation_fraction, seed)
+        check_parts(self.validation_fraction, groups, apart, rows.weight)
+
+        def part(name: str, where: str, chosen: NDArray[np.bool_]) -> EvalRows:
+            weight = None if rows.weight is None else rows.weight[chosen]
+            start = None if rows.start is None else rows.start[chosen]
+            return EvalRows(name, where, rows.X.take(chosen), rows.y[chosen], weight, start)
+
+        return part(rows.name, rows.where, ~apart), part(VALIDATION, ASIDE, apart)
+
+    def _binned(self, rows: EvalRows, start: Model | None, seed: int) -> Dataset:
         """Rows to train on, in bins of their own, or in those of the model to start from."""
         bin_rows = partial(
             Dataset.from_data,
-            columns,
-            target,
-            weight=weight,
+            rows.X,
+            rows.y,
+            weight=rows.weight,
+            init_score=rows.start,
             n_classes=self._n_classes(),
             n_threads=self._threads(),
         )
@@ -291,12 +341,13 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
             n_estimators=int(self.n_estimators),
             learning_rate=float(self.learning_rate),
             tree=TreeParams(
-                max_leaves=self.max_leaves,
+                max_leaves=self._most_leaves(),
                 max_depth=self.max_depth,
                 min_samples_leaf=float(self.min_samples_leaf),
                 min_child_weight=float(self.min_child_weight),
                 min_sampled=MIN_SAMPLED,
                 l2=float(self.l2),
+                l1=float(self.l1),
                 min_gain=float(self.min_gain),
                 second_look=self._look(sampler, dataset.rows.n_rows),
             ),
@@ -309,6 +360,11 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
             n_threads=self._threads(),
             device=str(self.device),
         )
+
+    def _most_leaves(self) -> int | None:
+        if not _is_auto(self.max_leaves):
+            return None if self.max_leaves is None else int(self.max_leaves)
+        return MOST_LEAVES if self.max_depth is None else None
 
     def _look(self, sampler: Sampler, n_rows: int) -> int:
         """Features that all rows decide on: as asked for, or by the size of the sample."""
@@ -366,6 +422,39 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         self.n_iter_ = model.used_iterations()
         self.best_iteration_ = model.best_iteration
         self.evals_result_ = model.history
+        self.best_score_ = model.best_scores()
+
+    def refit(self: E, X: Any, y: Any, sample_weight: Any = None, *, keep: float = 0.9) -> E:
+        """The same trees with leaf values from other rows, as a new estimator.
+
+        Parameters
+        ----------
+        X : table
+            With the columns of training.
+        y : array of shape (n_rows,)
+        sample_weight : array of shape (n_rows,), optional
+        keep : float
+            Share of the old values that stays, in [0, 1].
+        """
+        from mvsboost.refitting import refit
+
+        check_is_fitted(self, "model_")
+        model, other = self.model_, self._snapshot()
+        other.__dict__ = dict(vars(self))
+        self._note_columns(X, reset=False)
+        dataset = Dataset.from_data(
+            model.schema.check(ingest(X), type(self).__name__, by_name=isinstance(X, Mapping)),
+            self._encode_target(y, model),
+            weight=sample_weight,
+            n_classes=self._n_classes(),
+            mapper=model.mapper,
+            schema=model.schema,
+            n_threads=self._threads(),
+        )
+        config = self._config(model.objective, make_sampler(self.sampler), [], dataset, seed=0)
+        other.model_ = refit(model, dataset, config, keep)
+        other._expose()
+        return other
 
     # --- predicting -----------------------------------------------------------------------------
 
@@ -410,6 +499,34 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         now = self._snapshot()
         return now.model_.leaves(now._bin(X), now._threads())
 
+    def predict_contributions(
+        self, X: Any, *, interactions: bool = False, n_iterations: int | None = None
+    ) -> NDArray[np.float64]:
+        """What each column adds to each raw score: exact SHAP values.
+
+        Parameters
+        ----------
+        X : table
+            With the columns of training.
+        interactions : bool
+            Whether to share them out among pairs of columns.
+        n_iterations : int, optional
+            Use the trees of the first iterations only; by default ``n_iter_``.
+
+        Returns
+        -------
+        float64 array of shape (n_rows, n_features + 1)
+            Its last column is the mean score; each row adds up to the raw score
+            (`decision_function`). With several outputs (n_rows, n_outputs, n_features + 1).
+            Interactions have one more axis of the same length, over which they add up to the
+            contributions.
+        """
+        now = self._snapshot()
+        found = now.model_.contributions(
+            now._bin(X), n_iterations, now._threads(), interactions=interactions
+        )
+        return found[0] if len(found) == 1 else np.moveaxis(found, 0, 1)
+
     @property
     def feature_importances_(self) -> NDArray[np.float64]:
         """Share of each column in the total gain; see `importances` for other kinds."""
@@ -421,6 +538,40 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
         """Importance of each column: ``"gain"``, ``"split"`` or ``"cover"``."""
         check_is_fitted(self, "model_")
         return self.model_.importances(kind)
+
+    def to_lightgbm(self) -> Any:
+        """The same model as a `lightgbm.Booster`; see `mvsboost.interop.lightgbm.to_lightgbm`."""
+        from mvsboost.interop.lightgbm import to_lightgbm
+
+        check_is_fitted(self, "model_")
+        return to_lightgbm(self)
+
+    def explain(self, X: Any) -> Any:
+        """SHAP values as a `shap.Explanation`, for the plots of the shap package.
+
+        Parameters
+        ----------
+        X : table
+            With the columns of training.
+        """
+        try:
+            import shap
+        except ImportError as error:
+            raise ImportError("explain needs shap: pip install shap") from error
+        found = self.predict_contributions(X)
+        columns = self.model_.schema.check(ingest(X), by_name=isinstance(X, Mapping)).columns
+        shown = [
+            np.array([*column.categories, None, None], object)[column.codes]
+            if isinstance(column, CategoricalColumn)
+            else column.values
+            for column in columns
+        ]
+        values, mean = found[..., :-1], found[..., -1]
+        if found.ndim == 3:  # shap has outputs last
+            values = np.moveaxis(values, 1, 2)
+        return shap.Explanation(
+            values, mean, np.array(shown, object).T, feature_names=list(self.model_.schema.names)
+        )
 
     # --- saving ---------------------------------------------------------------------------------
 
@@ -510,16 +661,18 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
 
 
 class MVSClassifier(ClassifierMixin, _MVSEstimator):  # type: ignore[misc]
+    @checks_names()
     def __init__(
         self,
         *,
         n_estimators: int = 100,
         learning_rate: float = 0.1,
-        max_leaves: int | None = 31,
+        max_leaves: int | str | None = "auto",
         max_depth: int | None = None,
         min_samples_leaf: int = 20,
         min_child_weight: float = 1e-3,
         l2: float = 1.0,
+        l1: float = 0.0,
         min_gain: float = 0.0,
         max_bins: int = 255,
         colsample: float = 1.0,
@@ -547,6 +700,7 @@ class MVSClassifier(ClassifierMixin, _MVSEstimator):  # type: ignore[misc]
         self.min_samples_leaf = min_samples_leaf
         self.min_child_weight = min_child_weight
         self.l2 = l2
+        self.l1 = l1
         self.min_gain = min_gain
         self.max_bins = max_bins
         self.colsample = colsample
@@ -574,9 +728,6 @@ class MVSClassifier(ClassifierMixin, _MVSEstimator):  # type: ignore[misc]
             self._restore_labels(start.metadata)
             return self._codes(labels, "y", "the classes of the model to go on from")
         self.classes_, codes = np.unique(labels, return_inverse=True)
-        if len(self.classes_) < 2:
-            only = self.classes_.tolist()[0]
-            raise DataError(f"y must hold at least two classes, it holds one class only: {only!r}")
         return codes.astype(np.float64)
 
     def _encode_eval(self, y: Any) -> NDArray[np.float64]:
@@ -592,11 +743,11 @@ class MVSClassifier(ClassifierMixin, _MVSEstimator):  # type: ignore[misc]
         return np.searchsorted(self.classes_, labels).astype(np.float64)
 
     def _n_classes(self) -> int:
-        return len(self.classes_)
+        return max(2, len(self.classes_))
 
     def _make_objective(self) -> Objective:
         spec = "log_loss" if _is_auto(self.objective) else self.objective
-        return make_objective(spec, n_classes=len(self.classes_))
+        return make_objective(spec, n_classes=self._n_classes())
 
     def _class_weighted(self, target: Any, weight: Any) -> Any:
         if self.class_weight is None:
@@ -624,6 +775,7 @@ class MVSClassifier(ClassifierMixin, _MVSEstimator):  # type: ignore[misc]
 
     def _predictions(self, scores: NDArray[np.float64]) -> NDArray[Any]:
         best = (scores[0] > 0).astype(int) if len(scores) == 1 else scores.argmax(axis=0)
+        best = np.minimum(best, len(self.classes_) - 1)  # of one class there is no other
         labels: NDArray[Any] = self.classes_[best]
         return labels
 
@@ -635,6 +787,8 @@ class MVSClassifier(ClassifierMixin, _MVSEstimator):  # type: ignore[misc]
                 f"the link 'logit' or 'multinomial', or use decision_function"
             )
         shares = objective.link.inverse(scores)
+        if len(self.classes_) == 1:
+            return np.ones((scores.shape[1], 1))
         return np.column_stack([1.0 - shares[0], shares[0]]) if len(shares) == 1 else shares.T
 
     def _decisions(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -662,16 +816,18 @@ class MVSClassifier(ClassifierMixin, _MVSEstimator):  # type: ignore[misc]
 
 
 class MVSRegressor(RegressorMixin, _MVSEstimator):  # type: ignore[misc]
+    @checks_names()
     def __init__(
         self,
         *,
         n_estimators: int = 100,
         learning_rate: float = 0.1,
-        max_leaves: int | None = 31,
+        max_leaves: int | str | None = "auto",
         max_depth: int | None = None,
         min_samples_leaf: int = 20,
         min_child_weight: float = 1e-3,
         l2: float = 1.0,
+        l1: float = 0.0,
         min_gain: float = 0.0,
         max_bins: int = 255,
         colsample: float = 1.0,
@@ -699,6 +855,7 @@ class MVSRegressor(RegressorMixin, _MVSEstimator):  # type: ignore[misc]
         self.min_samples_leaf = min_samples_leaf
         self.min_child_weight = min_child_weight
         self.l2 = l2
+        self.l1 = l1
         self.min_gain = min_gain
         self.max_bins = max_bins
         self.colsample = colsample
@@ -740,6 +897,16 @@ class MVSRegressor(RegressorMixin, _MVSEstimator):  # type: ignore[misc]
         return values
 
 
+def _say_why_flat(model: Model, n_rows: int, config: TrainConfig) -> None:
+    """Log why no tree has a split, if none has."""
+    if any(tree.n_nodes > 1 for trees in model.iterations for tree in trees):
+        return
+    least = config.tree.min_samples_leaf
+    few = f"{n_rows} rows are fewer than twice min_samples_leaf={least:g}"
+    why = few if n_rows < 2 * least else "no split improves the loss"
+    logger.warning("no tree has a split: %s", why)
+
+
 def _is_auto(value: Any) -> bool:
     return isinstance(value, str) and value == "auto"
 
@@ -760,6 +927,8 @@ _DOCUMENTATION = """Gradient-boosted trees for {task} on rows chosen by Minimal 
         Iterations that predictions use.
     best_iteration_ : int or None
         Best number of iterations, counted from 1, if early stopping looked for it.
+    best_score_ : dict
+        ``best_score_[set][metric]`` is the value at the iterations that predictions use.
     evals_result_ : dict
         ``evals_result_[set][metric]`` lists a metric after each iteration. Sets are ``"eval_0"``,
         ``"eval_1"``, ... and ``"validation"``, that of ``validation_fraction``.

@@ -8,6 +8,7 @@ back, in row order, and one function is called on them.
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from mvsboost.backends.messages import read_only
 from mvsboost.backends.protocol import Backend
+from mvsboost.dialects import METRICS, known_as
 from mvsboost.errors import DataError, ParameterError
 from mvsboost.exact.fixedpoint import sum_scale
 from mvsboost.exact.numerics import exp, log
@@ -233,6 +235,20 @@ def _poisson_deviance(target: FloatArray, scores: FloatArray) -> FloatArray:
     return rows
 
 
+def _relative_error(target: FloatArray, predictions: FloatArray) -> FloatArray:
+    least = np.finfo(np.float64).eps
+    rows: FloatArray = np.abs(predictions[0] - target) / np.maximum(np.abs(target), least)
+    return rows
+
+
+def _squared_log_error(target: FloatArray, predictions: FloatArray) -> FloatArray:
+    if target.min(initial=0.0) < 0.0:
+        raise DataError(f"eval_metric 'rmsle' needs targets >= 0, got {target.min():g}")
+    difference = log(1.0 + np.maximum(predictions[0], 0.0)) - log(1.0 + target)
+    rows: FloatArray = difference * difference
+    return rows
+
+
 # --- metrics of all rows ------------------------------------------------------------------------
 
 
@@ -257,6 +273,45 @@ def _one_auc(positive: Any, score: FloatArray, weight: FloatArray | None) -> flo
     from sklearn.metrics import roc_auc_score
 
     return float(roc_auc_score(positive, score, sample_weight=weight))
+
+
+def _average_precision(
+    y_true: FloatArray, y_pred: FloatArray, sample_weight: FloatArray | None
+) -> float:
+    from sklearn.metrics import average_precision_score
+
+    classes = [1] if y_pred.ndim == 1 else np.unique(y_true).astype(int).tolist()
+    columns = y_pred[:, None] if y_pred.ndim == 1 else y_pred[:, classes]
+    areas = [
+        average_precision_score(y_true == k, column, sample_weight=sample_weight)
+        for k, column in zip(classes, columns.T, strict=True)
+    ]
+    return float(np.mean(areas))
+
+
+def _classes_of(y_pred: FloatArray) -> FloatArray:
+    """The class of largest probability of each row."""
+    classes = y_pred > 0.5 if y_pred.ndim == 1 else y_pred.argmax(axis=1)
+    return classes.astype(np.float64)
+
+
+@dataclass(frozen=True)
+class _OfClasses:
+    """A metric of scikit-learn that takes classes, averaged over them where they are several."""
+
+    name: str
+    average: bool = True
+
+    def __call__(
+        self, y_true: FloatArray, y_pred: FloatArray, sample_weight: FloatArray | None
+    ) -> float:
+        import sklearn.metrics
+
+        options: dict[str, Any] = {"sample_weight": sample_weight}
+        if self.average:
+            options["zero_division"] = 0.0
+            options["average"] = "binary" if y_pred.ndim == 1 else "macro"
+        return float(getattr(sklearn.metrics, self.name)(y_true, _classes_of(y_pred), **options))
 
 
 def _r2(y_true: FloatArray, y_pred: FloatArray, sample_weight: FloatArray | None) -> float:
@@ -290,6 +345,10 @@ def _gives_probabilities(objective: Objective) -> bool:
 
 def _is_classifier(objective: Objective) -> bool:
     return objective.is_classifier
+
+
+def _tells_classes(objective: Objective) -> bool:
+    return objective.is_classifier and _gives_probabilities(objective)
 
 
 def _is_regressor(objective: Objective) -> bool:
@@ -330,10 +389,28 @@ _TABLE: dict[str, tuple[_Fits, _Make]] = {
     "auc": (_is_classifier, _make_auc),
     "accuracy": (_is_classifier, _constant(RowMean("accuracy", _hit, True, raw=True))),
     "error": (_is_classifier, _constant(RowMean("error", _miss, False, raw=True))),
+    "average_precision": (
+        _tells_classes,
+        _constant(Metric("average_precision", _average_precision, True, weighted=True)),
+    ),
+    **{
+        name: (_tells_classes, _constant(Metric(name, function, True, weighted=True)))
+        for name, function in (
+            ("f1", _OfClasses("f1_score")),
+            ("precision", _OfClasses("precision_score")),
+            ("recall", _OfClasses("recall_score")),
+            ("balanced_accuracy", _OfClasses("balanced_accuracy_score", average=False)),
+        )
+    },
     "brier": (_gives_probabilities, _constant(RowMean("brier", _brier, False))),
     "rmse": (_is_regressor, _constant(RowMean("rmse", _squared_error, False, finish=math.sqrt))),
     "mse": (_is_regressor, _constant(RowMean("mse", _squared_error, False))),
     "mae": (_is_regressor, _constant(RowMean("mae", Absolute().loss, False))),
+    "mape": (_is_regressor, _constant(RowMean("mape", _relative_error, False))),
+    "rmsle": (
+        _is_regressor,
+        _constant(RowMean("rmsle", _squared_log_error, False, finish=math.sqrt)),
+    ),
     "r2": (_is_regressor, _constant(Metric("r2", _r2, True, weighted=True))),
     "pinball": (lambda objective: objective.leaf_quantile is not None, _make_pinball),
     "poisson_deviance": (
@@ -354,7 +431,7 @@ def names_for(objective: Objective) -> list[str]:
     --------
     >>> from mvsboost.objectives import Squared
     >>> names_for(Squared())
-    ['rmse', 'mse', 'mae', 'r2', 'loss']
+    ['rmse', 'mse', 'mae', 'mape', 'rmsle', 'r2', 'loss']
     """
     return [name for name, (fits, _) in _TABLE.items() if fits(objective)]
 
@@ -364,9 +441,10 @@ def get_metric(spec: str | Metric, objective: Objective) -> Metric:
 
     Parameters
     ----------
-    spec : str or Metric
-        A name out of `METRIC_NAMES`, or a metric of the user's own. A bare function is
-        refused, since nothing says whether more or less of it is better.
+    spec : str, Metric or callable
+        A name out of `METRIC_NAMES`, one that another library has for it, in any case; a metric
+        of the user's own; or a function of ``sklearn.metrics``. Another function is refused,
+        since nothing says whether more or less of it is better.
     objective : Objective
 
     Examples
@@ -378,14 +456,17 @@ def get_metric(spec: str | Metric, objective: Objective) -> Metric:
     Traceback (most recent call last):
         ...
     mvsboost.errors.ParameterError: eval_metric must be one that fits objective 'squared' \
-('rmse', 'mse', 'mae', 'r2', 'loss'), got 'auc'
+('rmse', 'mse', 'mae', 'mape', 'rmsle', 'r2', 'loss'), got 'auc'
     """
     if isinstance(spec, Metric):
         return replace(spec, link=objective.link)
+    if callable(spec) and getattr(spec, "__module__", "").startswith("sklearn.metrics"):
+        return replace(_of_sklearn(spec, objective), link=objective.link)
     if not isinstance(spec, str):
         hint = "Metric(name, function, greater_is_better=...)" if callable(spec) else "a Metric"
         raise ParameterError("eval_metric", spec, f"a name or {hint}")
     fitting = names_for(objective)
+    spec = known_as(spec, _TABLE, METRICS)
     if spec not in fitting:
         which = "one that fits objective" if spec in _TABLE else "one of those for objective"
         raise ParameterError(
@@ -394,6 +475,44 @@ def get_metric(spec: str | Metric, objective: Objective) -> Metric:
             f"{which} {objective.name!r} ({', '.join(map(repr, fitting))})",
         )
     return replace(_TABLE[spec][1](objective), link=objective.link)
+
+
+_OF_PROBABILITIES = [
+    "roc_auc_score",
+    "average_precision_score",
+    "log_loss",
+    "brier_score_loss",
+    "top_k_accuracy_score",
+    "d2_log_loss_score",
+    "d2_brier_score",
+]
+"""Functions of scikit-learn that take probabilities; others take classes or numbers."""
+
+
+def _of_sklearn(function: Callable[..., Any], objective: Objective) -> Metric:
+    """A function of ``sklearn.metrics``; its name says whether more is better.
+
+    Those that end with ``_score`` are better if greater, those with ``_error``, ``_loss`` or
+    ``_deviance`` if less.
+    """
+    name = function.__name__
+    if not name.endswith(("_score", "_error", "_loss", "_deviance")):
+        allowed = "a function whose name ends with _score, _error, _loss or _deviance, or a Metric"
+        raise ParameterError("eval_metric", name, allowed)
+    of_classes = objective.is_classifier and name not in _OF_PROBABILITIES
+    asked = _AfterClasses(function) if of_classes else function
+    weighted = "sample_weight" in inspect.signature(function).parameters
+    return Metric(name, asked, name.endswith("_score"), weighted=weighted)
+
+
+@dataclass(frozen=True)
+class _AfterClasses:
+    """A function of classes, given probabilities."""
+
+    function: Callable[..., Any]
+
+    def __call__(self, y_true: FloatArray, y_pred: FloatArray, **options: Any) -> Any:
+        return self.function(y_true, _classes_of(y_pred), **options)
 
 
 def default_metric(objective: Objective) -> Metric:

@@ -116,11 +116,12 @@ PARAMETERS: tuple[Parameter, ...] = (
     ),
     Parameter(
         "max_leaves",
-        31,
-        "an integer >= 2, or None",
-        _or_none(_integer(2)),
+        "auto",
+        "an integer >= 2, 'auto' or None",
+        _or_none(lambda value: _one_of("auto")(value) or _integer(2)(value)),
         "Largest number of leaves of a tree. Trees grow best-first: the split with the largest "
-        "gain comes next. None grows level by level to ``max_depth``.",
+        'gain comes next. None grows level by level to ``max_depth``. ``"auto"`` is None where '
+        "``max_depth`` is given, and 31 otherwise.",
     ),
     Parameter(
         "max_depth",
@@ -150,6 +151,14 @@ PARAMETERS: tuple[Parameter, ...] = (
         "a number >= 0",
         _real(0.0),
         "L2 regularisation: added to the sum of hessians in leaf values and split scores.",
+    ),
+    Parameter(
+        "l1",
+        0.0,
+        "a number >= 0",
+        _real(0.0),
+        "L1 regularisation: draws the sum of gradients of a leaf towards 0, in values and scores. "
+        "Objectives with quantiles as leaves have none.",
     ),
     Parameter("min_gain", 0.0, "a number >= 0", _real(0.0), "A split must gain more than this."),
     Parameter(

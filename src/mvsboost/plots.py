@@ -1,31 +1,22 @@
-"""Figures of results: each function takes plain results or an estimator and returns a Figure.
+"""Figures of an estimator: each function draws on Axes, given ones or new ones, and returns them.
 
-Figures are made without pyplot, so nothing global changes: no backend is chosen, no style
-is set and no figure stays open. Matplotlib is imported when the first figure is made.
+New ones are pyplot's, so that a notebook shows them.
 """
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mvsboost.errors import DataError, ParameterError
+from mvsboost.model.readable import column_splits
+from mvsboost.trees import Tree
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
-__all__ = [
-    "plot_error_by_rate",
-    "plot_history",
-    "plot_importance",
-    "plot_prediction",
-    "plot_sampling",
-    "to_png",
-]
+__all__ = ["plot_history", "plot_importance", "plot_sampling", "plot_tree"]
 
 # Okabe and Ito's palette, which stays apart for colour-blind eyes, less its yellow
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -41,111 +32,21 @@ _SAMPLING_PANELS = {
 }
 
 
-def plot_error_by_rate(records: Iterable[Mapping[str, Any]], title: str = "") -> Figure:
-    """Change of the error against the sample rate, one line a method.
-
-    Parameters
-    ----------
-    records : iterable of mapping
-        Each with ``method`` (str), ``rate`` (in (0, 1]) and ``change`` (% against no
-        sampling). A record at rate 1 is the zero line and is not drawn. ``low`` and ``high``,
-        where given, are drawn as a band.
-    title : str
-
-    Examples
-    --------
-    >>> records = [{"method": "MVS", "rate": r, "change": 1 / r} for r in (0.1, 0.2)]
-    >>> plot_error_by_rate(records).axes[0].get_xlabel()
-    'sample rate'
-    """
-    lines: dict[str, list[tuple[float, ...]]] = {}
-    for record in records:
-        if record["rate"] < 1:
-            change = float(record["change"])
-            band = float(record.get("low", change)), float(record.get("high", change))
-            lines.setdefault(record["method"], []).append((float(record["rate"]), change, *band))
-    if not lines:
-        raise DataError("records must hold at least one result at a rate under 1, got none")
-    figure = _new_figure(8.0, 5.0)
-    axes = figure.subplots()
-    axes.axhline(0.0, color="0.35", linewidth=1.2, linestyle="--", label="no sampling")
-    for i, (method, points) in enumerate(lines.items()):
-        x, y, low, high = zip(*sorted(points), strict=True)
-        (line,) = axes.plot(x, y, label=_shown(method), linewidth=1.8, markersize=6, **_style(i))
-        if low != high:
-            axes.fill_between(x, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
-    rates = sorted({point[0] for points in lines.values() for point in points})
-    axes.set_title(_shown(title, longest=2 * _LONGEST))
-    axes.set_xscale("log")
-    axes.set_xticks(rates, _tick_labels(rates))
-    axes.set_xticks([], minor=True)
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:+g}%" if value else "0%")
-    _label(axes, "sample rate", "test error (1 − AUC) against no sampling")
-    axes.legend(frameon=False)
-    return figure
-
-
-def _tick_labels(rates: Sequence[float]) -> list[str]:
-    """The rates; empty where a label would run into the one before it, on a logarithmic axis.
-
-    Examples
-    --------
-    >>> _tick_labels([0.3, 0.35, 0.4])
-    ['0.3', '0.35', '']
-    """
-    labels, last = [], 0.0
-    for rate in rates:
-        far = rate > 1.15 * last
-        labels.append(f"{rate:g}" if far else "")
-        last = rate if far else last
-    return labels
-
-
-def plot_prediction(records: Iterable[Mapping[str, Any]], x: str, y: str) -> Figure:
-    """What was measured, solid, and what was predicted, dashed; y on a logarithmic scale.
-
-    Parameters
-    ----------
-    records : iterable of mapping
-        Each with ``panel``, ``line``, ``x``, ``measured`` and ``predicted``.
-    x, y : str
-        Names of the axes.
-
-    Examples
-    --------
-    >>> one = {"panel": "root", "line": "MVS", "x": 1, "measured": 0.2, "predicted": 0.1}
-    >>> [axes.get_title() for axes in plot_prediction([one], "iteration", "deviation").axes]
-    ['root']
-    """
-    panels: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
-    for record in records:
-        panels.setdefault(record["panel"], {}).setdefault(record["line"], []).append(record)
-    if not panels:
-        raise DataError("records must hold at least one result, got none")
-    figure = _new_figure(5.0 * len(panels), 4.0)
-    every = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
-    for axes, (panel, lines) in zip(every, panels.items(), strict=True):
-        for i, (line, points) in enumerate(lines.items()):
-            at = [_shown(point["x"]) for point in points]
-            measured, predicted = (
-                [point[what] for point in points] for what in ("measured", "predicted")
-            )
-            axes.plot(at, measured, label=_shown(line), **_style(i))
-            axes.plot(at, predicted, linestyle="--", **{**_style(i), "marker": ""})
-        axes.set_title(_shown(panel))
-        axes.set_yscale("log")
-        _label(axes, _shown(x), _shown(y) if axes is every[0] else "")
-    every[0].legend(frameon=False)
-    return figure
-
-
-def plot_history(estimator: Any) -> Figure:
-    """Every metric by iteration: a panel for each metric, a line for each evaluation set.
+def plot_history(estimator: Any, metric: str | None = None, *, ax: Axes | None = None) -> Any:
+    """A metric by iteration, a line for each evaluation set.
 
     Parameters
     ----------
     estimator : MVSClassifier or MVSRegressor
         Fitted with an ``eval_set`` or a ``validation_fraction``.
+    metric : str, optional
+        By default all, each on Axes of its own.
+    ax : Axes, optional
+        Draw here; for a single metric.
+
+    Returns
+    -------
+    Axes, or an array of them where there are several metrics
     """
     history = _fitted(estimator, "evals_result_")
     if not history:
@@ -154,25 +55,27 @@ def plot_history(estimator: Any) -> Figure:
             "metrics to plot"
         )
     metrics = list(dict.fromkeys(name for by_metric in history.values() for name in by_metric))
-    figure = _new_figure(6.0 * len(metrics), 4.0)
+    if metric is not None and metric not in metrics:
+        raise ParameterError("metric", metric, f"one of {', '.join(map(repr, metrics))}")
+    chosen = metrics if metric is None else [metric]
+    if ax is not None and len(chosen) > 1:
+        raise ParameterError("metric", metric, f"one of {', '.join(map(repr, metrics))} with ax")
+    every = [ax] if ax is not None else new_axes(6.0 * len(chosen), 4.0, 1, len(chosen))
     best, last = getattr(estimator, "best_iteration_", None), estimator.model_.n_iterations
-    for axes, metric in zip(
-        figure.subplots(1, len(metrics), squeeze=False)[0], metrics, strict=True
-    ):
+    for axes, name in zip(every, chosen, strict=True):
         for i, (data, by_metric) in enumerate(history.items()):
-            values = by_metric.get(metric, [])
-            style = {**_style(i), "marker": ""}
+            values = by_metric.get(name, [])
             iterations = range(last - len(values) + 1, last + 1)  # a continued model had others
-            axes.plot(iterations, values, label=_shown(data), **style)
+            axes.plot(iterations, values, label=shown(data), **{**style(i), "marker": ""})
         if best is not None:
             axes.axvline(best, color="0.35", linestyle=":", label=f"best: {best}")
-        _label(axes, "iteration", _shown(metric))
+        label_axes(axes, "iteration", shown(name))
         axes.legend(frameon=False)
-    return figure
+    return every[0] if len(chosen) == 1 else np.array(every)
 
 
-def plot_sampling(estimator: Any) -> Figure:
-    """Rows drawn, effective sample size, µ and λ by iteration.
+def plot_sampling(estimator: Any) -> Any:
+    """Rows drawn, effective sample size, µ and λ by iteration, on four Axes.
 
     Parameters
     ----------
@@ -187,27 +90,27 @@ def plot_sampling(estimator: Any) -> Figure:
     history = _fitted(estimator, "sampling_history_")
     if not history:
         raise DataError("sampling_history_ is empty: no iteration was trained")
-    figure = _new_figure(10.0, 6.0)
+    every = new_axes(10.0, 6.0, 2, 2)
     iterations = np.arange(1, len(history) + 1)
-    for i, (axes, (key, title)) in enumerate(
-        zip(figure.subplots(2, 2).flat, _SAMPLING_PANELS.items(), strict=True)
-    ):
+    for i, (axes, (key, title)) in enumerate(zip(every, _SAMPLING_PANELS.items(), strict=True)):
         values = np.array([record[key] for record in history], np.float64)
-        _label(axes, "iteration", title)
+        label_axes(axes, "iteration", title)
         if np.isnan(values).all():
             axes.text(
                 0.5, 0.5, f"the sampler has no {title}", ha="center", transform=axes.transAxes
             )
             continue
-        axes.plot(iterations, values, **{**_style(i), "marker": "." if len(history) < 60 else ""})
+        axes.plot(iterations, values, **{**style(i), "marker": "." if len(history) < 60 else ""})
         if key != "lam":
             axes.set_ylim(bottom=0.0)
         elif np.nanmin(values) > 0.0:
             axes.set_yscale("log")
-    return figure
+    return np.array(every).reshape(2, 2)
 
 
-def plot_importance(estimator: Any, kind: str = "gain", max_features: int = 20) -> Figure:
+def plot_importance(
+    estimator: Any, kind: str = "gain", max_features: int = 20, *, ax: Axes | None = None
+) -> Axes:
     """Share of each column in the total importance, largest first.
 
     Parameters
@@ -218,50 +121,92 @@ def plot_importance(estimator: Any, kind: str = "gain", max_features: int = 20) 
         See `Model.importances`.
     max_features : int
         Columns to show at most.
+    ax : Axes, optional
+        Draw here.
     """
     if isinstance(max_features, bool) or not isinstance(max_features, int) or max_features < 1:
         raise ParameterError("max_features", max_features, "a positive integer")
     model = _fitted(estimator, "model_")
     totals = model.importances(kind)
     shares = totals / (totals.sum() or 1.0)
-    shown = np.argsort(-shares, kind="stable")[:max_features]
-    names = [_shown(model.schema.names[column]) for column in shown]
-    figure = _new_figure(7.0, 1.0 + 0.3 * len(shown))
-    axes = figure.subplots()
-    axes.barh(range(len(shown)), 100.0 * shares[shown], color=_COLOURS[0])
-    axes.set_yticks(range(len(shown)), names)
+    largest = np.argsort(-shares, kind="stable")[:max_features]
+    names = [shown(model.schema.names[column]) for column in largest]
+    axes = ax if ax is not None else new_axes(7.0, 1.0 + 0.3 * len(largest))[0]
+    axes.barh(range(len(largest)), 100.0 * shares[largest], color=_COLOURS[0])
+    axes.set_yticks(range(len(largest)), names)
     axes.invert_yaxis()
-    _label(axes, f"share of the total {kind}, %", "")
+    label_axes(axes, f"share of the total {kind}, %", "")
     axes.grid(visible=False, axis="y")
-    return figure
+    return axes
 
 
-def to_png(figure: Figure, dpi: int = 150) -> bytes:
-    """A figure as the bytes of a PNG file, drawn by Agg.
+def plot_tree(estimator: Any, tree: int = 0, *, ax: Axes | None = None) -> Axes:
+    """A tree, with the thresholds and categories of the table: what passes a test goes left.
 
-    Examples
-    --------
-    >>> to_png(plot_error_by_rate([{"method": "MVS", "rate": 0.1, "change": 1.0}]))[1:4]
-    b'PNG'
+    Parameters
+    ----------
+    estimator : MVSClassifier or MVSRegressor
+        Fitted.
+    tree : int
+        Its number; several outputs take turns.
+    ax : Axes, optional
+        Draw here.
     """
-    buffer = io.BytesIO()
-    # without its version in the file, equal figures make equal bytes
-    figure.savefig(buffer, format="png", dpi=dpi, backend="agg", metadata={"Software": None})
-    return buffer.getvalue()
+    model = _fitted(estimator, "model_")
+    trees = [one for group in model.iterations for one in group]
+    if isinstance(tree, bool) or not isinstance(tree, int) or not 0 <= tree < len(trees):
+        raise ParameterError("tree", tree, f"an integer from 0 to {len(trees) - 1}")
+    drawn = trees[tree]
+    x, y = _places(drawn)
+    axes = ax if ax is not None else new_axes(1.5 * drawn.n_leaves + 2.0, 1.1 - y.min())[0]
+    for node, split in enumerate(column_splits(drawn, model.mapper)):
+        for child in (drawn.left[node], drawn.right[node]) if split is not None else ():
+            axes.plot(x[[node, child]], y[[node, child]], color="0.6", linewidth=1.0, zorder=1)
+        value = f"{drawn.value[node]:+.4g}" if split is None else split.told(model.schema, most=2)
+        box = {"boxstyle": "round", "facecolor": "white", "edgecolor": _COLOURS[split is not None]}
+        text = f"{shown(value)}\n{drawn.cover[node]:,.0f} rows"
+        axes.text(x[node], y[node], text, ha="center", va="center", fontsize=8, bbox=box, zorder=2)
+    axes.set_xlim(-0.7, drawn.n_leaves - 0.3)
+    axes.set_ylim(y.min() - 0.5, 0.5)
+    axes.set_axis_off()
+    return axes
+
+
+def _places(tree: Tree) -> tuple[Any, Any]:
+    """Leaves side by side, each node over the middle of its children, a level lower than it."""
+    x, y = np.zeros(tree.n_nodes), np.zeros(tree.n_nodes)
+    waiting, n_leaves = [0], 0
+    while waiting:  # from left to right
+        node = waiting.pop()
+        if tree.left[node] < 0:
+            x[node], n_leaves = n_leaves, n_leaves + 1
+            continue
+        children = [tree.right[node], tree.left[node]]
+        y[children] = y[node] - 1.0
+        waiting += children
+    for node in range(tree.n_nodes - 1, -1, -1):  # children come after their parent
+        if tree.left[node] >= 0:
+            x[node] = (x[tree.left[node]] + x[tree.right[node]]) / 2.0
+    return x, y
 
 
 # --- small parts --------------------------------------------------------------------------------
 
 
-def _new_figure(width: float, height: float) -> Figure:
+def new_axes(width: float, height: float, rows: int = 1, columns: int = 1) -> list[Axes]:
+    """Axes of a new figure of pyplot."""
     try:
-        from matplotlib.figure import Figure
+        from matplotlib import pyplot
     except ImportError as error:
         raise ImportError("plots need matplotlib: pip install mvsboost[plot]") from error
-    return Figure(figsize=(width, height), layout="constrained", facecolor="white")
+    figure, axes = pyplot.subplots(
+        rows, columns, figsize=(width, height), layout="constrained", squeeze=False
+    )
+    figure.set_facecolor("white")
+    return list(axes.flat)
 
 
-def _shown(text: object, longest: int = _LONGEST) -> str:
+def shown(text: object, longest: int = _LONGEST) -> str:
     r"""A user's text as a label: a dollar is a dollar, and a long text loses its middle.
 
     Two dollars would have matplotlib read what is between them as mathematics. Names that begin
@@ -269,9 +214,9 @@ def _shown(text: object, longest: int = _LONGEST) -> str:
 
     Examples
     --------
-    >>> print(_shown("price ($)"))
+    >>> print(shown("price ($)"))
     price (\$)
-    >>> _shown("income_of_the_household_last_year", longest=12)
+    >>> shown("income_of_the_household_last_year", longest=12)
     'income…_year'
     """
     whole = str(text)
@@ -281,14 +226,14 @@ def _shown(text: object, longest: int = _LONGEST) -> str:
     return whole.replace("$", r"\$")
 
 
-def _style(index: int) -> dict[str, Any]:
+def style(index: int) -> dict[str, Any]:
     return {
         "color": _COLOURS[index % len(_COLOURS)],
         "marker": _MARKERS[index % len(_MARKERS)],
     }
 
 
-def _label(axes: Axes, x: str, y: str) -> None:
+def label_axes(axes: Axes, x: str, y: str) -> None:
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     axes.grid(color="0.9", linewidth=0.8)

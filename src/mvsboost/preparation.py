@@ -79,7 +79,7 @@ class TrainConfig:
             raise ParameterError("sampler", self.sampler, allowed)
         self.sampler.validate()
         own = ("learning_rate", "colsample", "leaf_values", "order")
-        of_tree = ["max_depth", "min_child_weight", "l2", "min_gain", "second_look"]
+        of_tree = ["max_depth", "min_child_weight", "l2", "l1", "min_gain", "second_look"]
         if self.tree.max_leaves is not None:  # here a tree may also have no bound at all
             of_tree.append("max_leaves")
         check_parameters(
@@ -141,6 +141,8 @@ def prepare(
     if eval_sets and not config.metrics:
         config = replace(config, metrics=[default_metric(config.objective)])
     config.objective.check_target(dataset.rows.target)
+    for data in (dataset, *eval_sets.values()):
+        _check_start_scores(data, dataset, config.objective)
     for data in eval_sets.values():
         _check_mapper(data, dataset.mapper, "an evaluation set")
         config.objective.check_values(data.rows.target)
@@ -164,7 +166,9 @@ def start_model(
     """The model before the first iteration, a baseline or `init_model`, its scores put on rows."""
     objective = rows.config.objective
     if init_model is None:
-        model = Model.empty(rows.dataset, objective, _baseline(rows.backend, objective))
+        scores = rows.dataset.rows.start
+        baseline = _baseline(rows.backend, objective) if scores is None else _no_baseline(objective)
+        model = Model.empty(rows.dataset, objective, baseline)
     else:
         _check_start(init_model, rows.dataset, objective)
         model = init_model.copy()
@@ -182,6 +186,11 @@ def start_model(
 
 
 # --- small parts --------------------------------------------------------------------------------
+
+
+def _no_baseline(objective: Objective) -> NDArray[np.float64]:
+    """Rows that have scores of their own need none."""
+    return np.zeros(objective.n_outputs)
 
 
 def _baseline(backend: Backend, objective: Objective) -> NDArray[np.float64]:
@@ -218,6 +227,17 @@ def check_arguments(dataset: Any, config: Any, eval_sets: Any, init_model: Any) 
     if not isinstance(init_model, Model | None):
         allowed = "a Model, such as an estimator's model_ or what Model.load reads"
         raise ParameterError("init_model", type(init_model), allowed)
+
+
+def _check_start_scores(data: Dataset, dataset: Dataset, objective: Objective) -> None:
+    start = data.rows.start
+    if (start is None) != (dataset.rows.start is None):
+        raise DataError("init_score must be given for all sets of rows, or for none")
+    if start is not None and len(start) != objective.n_outputs:
+        raise DataError(
+            f"init_score must have {objective.n_outputs} score(s) a row for objective "
+            f"{objective.name!r}, it has {len(start)}"
+        )
 
 
 def _check_mapper(data: Dataset, mapper: BinMapper, what: str) -> None:

@@ -7,18 +7,22 @@ embedded, and the colours follow the reader's choice of light or dark.
 from __future__ import annotations
 
 import base64
+import json
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from mvsboost.errors import DataError
 from mvsboost.runtime.threads import available_cores
 
 __all__ = [
+    "Chart",
     "Code",
     "Part",
     "Picture",
@@ -64,11 +68,14 @@ class Table:
         Cells, as many in each row as the header has.
     text_columns : int
         Columns from the left that hold text; the others hold numbers, set flush right.
+    sortable : bool
+        Whether a click on a head sorts the rows.
     """
 
     header: Sequence[str]
     rows: Sequence[Sequence[object]]
     text_columns: int = 1
+    sortable: bool = False
 
     def html(self) -> str:
         """The table, escaped, able to scroll on a narrow screen."""
@@ -79,7 +86,8 @@ class Table:
                 )
         head = self._row("th", self.header)
         body = "\n".join(self._row("td", row) for row in self.rows)
-        table = f"<table>\n<thead>{head}</thead>\n<tbody>\n{body}\n</tbody>\n</table>"
+        kind = ' class="sortable"' if self.sortable else ""
+        table = f"<table{kind}>\n<thead>{head}</thead>\n<tbody>\n{body}\n</tbody>\n</table>"
         return f'<div class="scroll">{table}</div>'
 
     def _row(self, tag: str, cells: Sequence[object]) -> str:
@@ -119,7 +127,36 @@ class Picture:
         return f"<figure>{image}{caption}</figure>"
 
 
-Part = Text | Code | Table | Picture
+@dataclass(frozen=True)
+class Chart:
+    """Lines or points that the page draws itself: they answer to a pointer, and fit the screen.
+
+    Attributes
+    ----------
+    spec : mapping
+        ``x`` and ``y``, names of the axes; ``series``, each with a ``name`` and ``points``, perhaps
+        ``line`` or ``dots`` that are false, a ``colour`` by its number and a ``strength`` of it up
+        to 1; a point has ``x`` and ``y``, perhaps ``low``, ``high`` and a ``label``.
+        ``xlog``, ``ylog``, ``xticks``, ``percent`` and ``zero`` are optional.
+    description : str
+        What it shows, for those who cannot see it.
+    caption : str
+        Line under the chart.
+    """
+
+    spec: Mapping[str, Any]
+    description: str
+    caption: str = ""
+
+    def html(self) -> str:
+        """The chart as data of a figure, which the page's script draws."""
+        data = escape(json.dumps(self.spec, separators=(",", ":"), allow_nan=False))
+        caption = f"<figcaption>{escape(self.caption)}</figcaption>" if self.caption else ""
+        label = escape(self.description)
+        return f'<figure class="chart" aria-label="{label}" data-chart="{data}">{caption}</figure>'
+
+
+Part = Text | Code | Table | Picture | Chart
 """What a section may hold."""
 
 
@@ -162,6 +199,38 @@ figcaption { color: var(--faint); font-size: 0.9rem; }
 pre { background: var(--block); padding: 0.8rem 1rem; border-radius: 6px; overflow-x: auto; }
 """
 
+# Okabe and Ito's palette, which stays apart for colour-blind eyes, a shade lighter in the dark
+_CHART_STYLE = """
+:root { --c0: #0072b2; --c1: #d55e00; --c2: #009e73; --c3: #cc79a7; --c4: #b8860b; --c5: #56b4e9;
+  --c6: #7a5cc4; --c7: #8a5a2b; --c8: #444444; }
+@media (prefers-color-scheme: dark) {
+  :root { --c0: #4aa8e0; --c1: #f08a3c; --c2: #2fc99b; --c3: #e2a3c7; --c4: #e6b94a; --c5: #8accf2;
+    --c6: #a58cf0; --c7: #c69a6b; --c8: #c8ccd2; }
+}
+figure.chart { position: relative; }
+.chart svg { display: block; width: 100%; height: auto; touch-action: pan-y; }
+.chart text { fill: var(--faint); font-size: 12px; }
+.chart .label { fill: var(--text); }
+.middle { text-anchor: middle; }
+.end { text-anchor: end; }
+.grid { stroke: var(--line); }
+.zero { stroke: var(--faint); stroke-dasharray: 5 4; }
+.line { fill: none; stroke: var(--colour); stroke-width: 2; }
+.band { fill: var(--colour); opacity: 0.13; }
+.dot { fill: var(--colour); }
+.mark { fill: none; stroke: var(--text); stroke-width: 1.5; }
+.legend { display: flex; flex-wrap: wrap; gap: 0.2rem 0.9rem; }
+.legend button, th button { border: 0; padding: 0; background: none; color: inherit; font: inherit;
+  cursor: pointer; }
+.legend button::before { content: ""; display: inline-block; width: 0.8em; height: 0.8em;
+  margin-right: 0.4em; border-radius: 50%; background: var(--colour); }
+.legend button[aria-pressed="false"] { opacity: 0.4; }
+.tip { position: absolute; max-width: 16rem; padding: 0.3rem 0.6rem; border-radius: 6px;
+  background: var(--text); color: var(--ground); font-size: 0.85rem; pointer-events: none; }
+th[aria-sort="ascending"] button::after { content: " ↑"; }
+th[aria-sort="descending"] button::after { content: " ↓"; }
+"""
+
 
 def render_page(title: str, sections: Iterable[Section]) -> str:
     """The whole page as HTML.
@@ -172,12 +241,19 @@ def render_page(title: str, sections: Iterable[Section]) -> str:
     >>> "<h2>λ &lt; 1</h2>" in page, "<p>a &amp; b</p>" in page
     (True, True)
     """
+    sections = list(sections)
     body = "\n".join(section.html() for section in sections)
+    parts = [part for section in sections for part in section.parts]
+    style, script = _STYLE, ""
+    if any(isinstance(part, Chart) or getattr(part, "sortable", False) for part in parts):
+        style += _CHART_STYLE
+        source = files("mvsboost").joinpath("report.js").read_text(encoding="utf-8")
+        script = f"<script>\n{source}</script>\n"
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n"
-        f"<body>\n<h1>{escape(title)}</h1>\n{body}\n</body>\n</html>\n"
+        f"<title>{escape(title)}</title>\n<style>{style}</style>\n</head>\n"
+        f"<body>\n<h1>{escape(title)}</h1>\n{body}\n{script}</body>\n</html>\n"
     )
 
 

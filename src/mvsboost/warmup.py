@@ -37,9 +37,9 @@ _SETTINGS: tuple[dict[str, Any], ...] = (
 def warm_up() -> float:
     """Compile what fits and predictions of the built-in objectives use.
 
-    Small models are trained and asked for predictions: with every built-in objective,
-    with and without sampling, second look, row weights, missing values, categories, flags and
-    an evaluation set.
+    Small models are trained and asked for predictions and contributions: with every objective
+    that has a kernel, with and without sampling, second look, row weights, missing values,
+    categories, flags and an evaluation set.
 
     Returns
     -------
@@ -54,6 +54,8 @@ def warm_up() -> float:
         estimator.fit(table, y, sample_weight=weight, eval_set=[(table, y)])
         estimator.predict(table)
         estimator.apply(table)
+        estimator.predict_contributions(table)
+    estimator.predict_contributions(table, interactions=True)
     MVSClassifier(n_estimators=1).fit(_flags(), _classes())
     # these few rows are not worth two threads
     ThreadPool(2).together(lambda thread: None, 2)

@@ -72,13 +72,14 @@ def make_case(seed: int, n: int = 60, few: bool = False, **changes) -> Case:
 
 
 def clipped_value(g: float, h: float, limits: Limits) -> float:
+    g -= math.copysign(min(abs(g), limits.l1), g)
     value = -g / (h + limits.l2) if h + limits.l2 > 0 else 0.0
     return min(max(value, limits.lower), limits.upper)
 
 
 def leaf_score(g: float, h: float, limits: Limits) -> float:
     v = clipped_value(g, h, limits)
-    return -(2 * g * v + (h + limits.l2) * v * v)
+    return -(2 * g * v + (h + limits.l2) * v * v) - 2 * limits.l1 * abs(v)
 
 
 def gain_of(case: Case, left: np.ndarray, sign: int = 0) -> float:
@@ -204,6 +205,14 @@ def test_monotone_signs(seed, monotone):
 def test_bounds_of_values(seed, lower, width):
     limits = replace(OPEN, lower=lower, upper=lower + width)
     check(make_case(seed, limits=limits, monotone=(1, 0, -1)))
+
+
+@relaxed
+@given(seeds, st.floats(0, 20), st.booleans(), st.sampled_from([-1, 0, 1]))
+def test_sums_drawn_to_zero(seed, l1, categorical, sign):
+    limits = replace(OPEN, l1=l1)
+    case = make_case(seed, limits=limits, categorical=(categorical, False, False))
+    check(replace(case, monotone=(0, sign, 0)))
 
 
 @relaxed

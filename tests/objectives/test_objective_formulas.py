@@ -11,17 +11,30 @@ from mvsboost.errors import DataError, ParameterError
 from mvsboost.exact.numerics import coarse_sigmoid, exp
 from mvsboost.objectives import (
     Absolute,
+    CrossEntropy,
+    Gamma,
+    Huber,
     Logistic,
     Objective,
     Poisson,
     Quantile,
     Softmax,
     Squared,
+    Tweedie,
 )
 
-SMOOTH = [Logistic(), Softmax(3), Squared(), Poisson()]
+SMOOTH = [
+    Logistic(),
+    Softmax(3),
+    Squared(),
+    Poisson(),
+    Gamma(),
+    Tweedie(1.3),
+    Tweedie(1.9),
+    CrossEntropy(),
+]
 PIECEWISE = [Absolute(), Quantile(0.2), Quantile(0.9)]
-EVERY = SMOOTH + PIECEWISE
+EVERY = [*SMOOTH, *PIECEWISE, Huber(0.7)]
 
 
 def make_rows(objective: Objective, n: int = 60, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -32,6 +45,10 @@ def make_rows(objective: Objective, n: int = 60, seed: int = 0) -> tuple[np.ndar
         target[:3] = [0.0, 1.0, max(objective.n_outputs, 2) - 1]
     elif objective.name == "poisson":
         target = rng.poisson(2.0, n).astype(float)
+    elif objective.link.name == "log":
+        target = rng.gamma(2.0, size=n)
+    elif objective.name == "cross_entropy":
+        target = rng.random(n)
     else:
         target = rng.normal(size=n) * 2
     return target, scores
@@ -95,7 +112,7 @@ def weighted_quantile(y: np.ndarray, w: np.ndarray, alpha: float) -> float:
     return float(y[order][np.argmax(reached)])
 
 
-@pytest.mark.parametrize("objective", EVERY, ids=repr)
+@pytest.mark.parametrize("objective", SMOOTH + PIECEWISE, ids=repr)
 def test_no_constant_has_less_loss_than_the_baseline(objective: Objective) -> None:
     target, _ = make_rows(objective)
     weight = np.random.default_rng(1).uniform(0.1, 2.0, len(target))
@@ -172,6 +189,15 @@ def test_parameters_out_of_range() -> None:
             Quantile(alpha)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="n_classes must be at least 2, got 1"):
         Softmax(1)
+    for power in (1.0, 2.0, float("nan")):
+        with pytest.raises(ParameterError, match=r"power must be in \(1, 2\)"):
+            Tweedie(power)
+    for delta in (0.0, -1.0, float("inf")):
+        with pytest.raises(ParameterError, match="delta must be positive"):
+            Huber(delta)
+    for kind, name in ((Tweedie, "power"), (Huber, "delta")):
+        with pytest.raises(ParameterError, match=f"{name} must be a"):
+            kind("much")
     for n_classes in (2.5, True, "3"):
         with pytest.raises(ParameterError, match="n_classes must be a whole number"):
             Softmax(n_classes)  # type: ignore[arg-type]
@@ -195,6 +221,9 @@ def test_targets_that_no_objective_takes(objective: Objective) -> None:
         (Softmax(3), [0, 1, 3], r"codes 0 to 2 .*got 3.0 in row 2"),
         (Softmax(3), [-1, 1, 2], r"got -1.0 in row 0"),
         (Poisson(), [1, -2, 0], r"negative.*got -2.0 in row 1"),
+        (Tweedie(), [1, -2, 0], r"negative.*'tweedie', got -2.0 in row 1"),
+        (Gamma(), [1, 2, 0], r"positive.*'gamma', got 0.0 in row 2"),
+        (CrossEntropy(), [0.5, 1.5], r"in \[0, 1\].*got 1.5 in row 1"),
     ],
 )
 def test_values_that_one_objective_does_not_take(
@@ -208,9 +237,9 @@ def test_values_that_one_objective_does_not_take(
 @pytest.mark.parametrize(
     ("objective", "value", "message"),
     [
-        (Logistic(), 1.0, "two classes, got one class only: 1"),
         (Softmax(3), 2.0, "two classes, got one class only: 2"),
         (Poisson(), 0.0, "positive value"),
+        (Tweedie(), 0.0, "positive value"),
         (Poisson(), 1e-33, "as small as 1e-33 in all rows.*scale the target"),
         (Squared(), -1e-40, "as small as 1e-40 in all rows.*scale the target"),
         (Absolute(), 1e-40, "as small as 1e-40 in all rows.*scale the target"),
@@ -223,6 +252,11 @@ def test_targets_good_for_evaluation_but_not_for_training(
     objective.check_values(target)
     with pytest.raises(DataError, match=message):
         objective.check_target(target)
+
+
+def test_one_class_alone_is_warned_about() -> None:
+    with pytest.warns(UserWarning, match="one class only"):
+        Logistic().check_target(np.ones(3))
 
 
 @pytest.mark.parametrize("objective", [Absolute(), Quantile(0.3)], ids=repr)

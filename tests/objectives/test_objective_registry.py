@@ -15,6 +15,9 @@ from mvsboost.model import Model
 from mvsboost.objectives import (
     OBJECTIVE_NAMES,
     Absolute,
+    CrossEntropy,
+    Gamma,
+    Huber,
     Logistic,
     LogitLink,
     LogLink,
@@ -23,6 +26,7 @@ from mvsboost.objectives import (
     Quantile,
     Softmax,
     Squared,
+    Tweedie,
     make_objective,
     objective_from_dict,
 )
@@ -40,10 +44,30 @@ from mvsboost.objectives import (
         ("absolute_error", Absolute),
         ("quantile", Quantile),
         ("poisson", Poisson),
+        ("huber", Huber),
+        ("gamma", Gamma),
+        ("tweedie", Tweedie),
+        ("cross_entropy", CrossEntropy),
     ],
 )
 def test_by_name(name: str, kind: type[Objective]) -> None:
     assert name in OBJECTIVE_NAMES
+    assert type(make_objective(name)) is kind
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("RMSE", Squared),
+        ("l2", Squared),
+        ("reg:squarederror", Squared),
+        ("MAE", Absolute),
+        ("Logloss", Logistic),
+        ("binary:logistic", Logistic),
+        ("count:poisson", Poisson),
+    ],
+)
+def test_by_a_name_of_others(name: str, kind: type[Objective]) -> None:
     assert type(make_objective(name)) is kind
 
 

@@ -33,18 +33,19 @@ def quantile_of(values, weights, alpha):
     return values[order][np.searchsorted(reached, alpha * reached[-1] * (1 - 1e-12))]
 
 
-def finished(gradient, hessian, l2, lower=-np.inf, upper=np.inf, largest=np.inf):
+def finished(gradient, hessian, l2, lower=-np.inf, upper=np.inf, largest=np.inf, l1=0.0):
     """Values of leaves with these sums, by the kernel that finishes trees."""
     n = len(gradient)
     leaf, nodes = np.full(n, -1, np.int32), np.array([gradient, hessian, np.ones(n)])
     bounds = np.full(n, lower), np.full(n, upper)
-    finish_nodes(leaf, leaf, *bounds, True, l2, largest, 1.0, nodes)
+    finish_nodes(leaf, leaf, *bounds, True, l2, l1, largest, 1.0, nodes)
     return nodes[0].tolist()
 
 
 def test_newton_values():
     assert finished([2.0, -3.0, 5.0], [3.0, 0.5, 0.0], 1.0) == [-0.5, 2.0, -5.0]
     assert finished([5.0], [0.0], 0.0) == [0.0]
+    assert finished([2.0, -3.0, 0.5], [3.0, 1.0, 1.0], 1.0, l1=1.0) == [-0.25, 1.0, 0.0]
 
 
 def test_no_bound_leads_beyond_the_largest_step():

@@ -41,6 +41,8 @@ class BinnedRows:
     weight : float64 array of shape (n_rows,) or None
     offset : int
         Global id of the first row; random numbers belong to global ids.
+    start : float64 array of shape (n_outputs, n_rows) or None
+        Scores that the rows have of their own, before the model's.
     """
 
     bins: NDArray[np.uint8]
@@ -48,6 +50,7 @@ class BinnedRows:
     target: NDArray[np.float64]
     weight: NDArray[np.float64] | None = None
     offset: int = 0
+    start: NDArray[np.float64] | None = None
 
     @property
     def n_rows(self) -> int:
@@ -66,6 +69,7 @@ class BinnedRows:
             self.target[start:stop],
             None if self.weight is None else self.weight[start:stop],
             self.offset + start,
+            None if self.start is None else self.start[:, start:stop],
         )
 
 
@@ -171,7 +175,7 @@ class TreeRequest(NamedTuple):
         What both sides of a split must have, by the words that decide.
     min_sampled : int
         Sampled rows that both sides must have where the sample decides or proposes.
-    l2, min_gain : float
+    l2, l1, min_gain : float
     second_look : int
         Features the sample proposes for all rows to decide on.
     dispersion : float
@@ -192,6 +196,7 @@ class TreeRequest(NamedTuple):
     min_gain: float
     second_look: int
     dispersion: float
+    l1: float = 0.0
 
 
 class GrownNodes(NamedTuple):

@@ -44,7 +44,7 @@ class Backend(Protocol):
     n_outputs: int
 
     def set_baseline(self, baseline: NDArray[np.float64]) -> None:
-        """Set the score of every row to the baseline, one number an output."""
+        """Set scores to the baseline, one number an output, and what each row has of its own."""
 
     def target_range(self) -> tuple[float, float]:
         """Largest ω and largest ω |y|."""

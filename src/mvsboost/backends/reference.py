@@ -61,6 +61,8 @@ class ReferenceBackend:
 
     def set_baseline(self, baseline: NDArray[np.float64]) -> None:
         self._scores[:] = baseline[:, None]
+        if self.rows.start is not None:
+            self._scores += self.rows.start
 
     def target_range(self) -> tuple[float, float]:
         weighted = np.abs(self._row_weight * self.rows.target)

@@ -9,7 +9,7 @@ from mvsboost.data.columns import (
     ColumnTypeError,
     NumericColumn,
 )
-from mvsboost.data.dataset import Dataset, check_lengths, check_weight
+from mvsboost.data.dataset import Dataset, check_init_score, check_lengths, check_weight
 from mvsboost.data.ingest import ingest
 from mvsboost.data.schema import Feature, Schema
 from mvsboost.data.target_statistics import TargetStatistics, row_order, target_columns
@@ -27,6 +27,7 @@ __all__ = [
     "NumericColumn",
     "Schema",
     "TargetStatistics",
+    "check_init_score",
     "check_lengths",
     "check_weight",
     "find_edges",

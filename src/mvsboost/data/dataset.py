@@ -63,6 +63,7 @@ class Dataset:
         y: Any,
         *,
         weight: Any = None,
+        init_score: Any = None,
         categorical_features: CategoricalFeatures = "auto",
         max_bins: int = MAX_BINS,
         n_classes: int = 0,
@@ -82,6 +83,8 @@ class Dataset:
         y : array of shape (n_rows,)
             Numbers; for classification the class indices 0 .. n_classes - 1.
         weight : array of shape (n_rows,), optional
+        init_score : array of shape (n_rows,) or (n_rows, n_outputs), optional
+            Raw scores that the rows have before the model's.
         categorical_features : see `ingest`
         max_bins : int from 2 to 255
         n_classes : int
@@ -114,7 +117,8 @@ class Dataset:
             mapper, bins = BinMapper.fit_transform(
                 columns, schema, targets=targets, weight=weights, n_threads=n_threads, **settings
             )
-        rows = BinnedRows(bins, mapper.n_bins, target, weights)
+        start = check_init_score(init_score, columns.n_rows)
+        rows = BinnedRows(bins, mapper.n_bins, target, weights, start=start)
         return cls(schema, mapper, rows, unit, for_training)
 
     @property
@@ -197,6 +201,26 @@ def _as_vector(values: Any, name: str, n_rows: int) -> NDArray[np.float64]:
         return np.ascontiguousarray(array, WEIGHT)
     except (TypeError, ValueError) as error:
         raise DataError(f"{name} must hold numbers: {error}") from error
+
+
+def check_init_score(
+    scores: Any, n_rows: int, name: str = "init_score"
+) -> NDArray[np.float64] | None:
+    """Scores of so many rows, (n_outputs, n_rows), once it is sure that they are some; None passes.
+
+    Examples
+    --------
+    >>> check_init_score([0.5, -1.0], 2).tolist()
+    [[0.5, -1.0]]
+    """
+    if scores is None:
+        return None
+    array = np.asarray(scores)
+    columns = [array] if array.ndim != 2 else list(array.T)
+    found = np.array([_as_vector(column, name, n_rows) for column in columns])
+    if (row := _first(~np.isfinite(found).all(axis=0))) is not None:
+        raise DataError(f"{name} must be finite, row {row} holds {found[:, row].tolist()}")
+    return found
 
 
 def _first(wrong: NDArray[np.bool_]) -> int | None:

@@ -74,6 +74,9 @@ def ingest(X: Any, *, categorical_features: CategoricalFeatures = "auto") -> Col
 def _read(X: Any) -> Columns:
     if isinstance(X, Columns):
         return X
+    if hasattr(X, "__dask_graph__"):
+        kind = type(X).__name__
+        raise DataError(f"X is a collection of dask ({kind}); call compute() on it first")
     if isinstance(X, np.ndarray):
         return _read_array(X)
     # nobody can hold a sparse matrix without having imported the module; one kind is a dict

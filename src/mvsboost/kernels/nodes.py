@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mvsboost.exact.fixedpoint import HALF
-from mvsboost.kernels.split import GRADIENT, HESSIAN, WEIGHT
+from mvsboost.kernels.split import GRADIENT, HESSIAN, WEIGHT, drawn_to_zero
 from mvsboost.runtime.jit import kernel
 
 _LOW = np.int64(0xFFFFFFFF)
@@ -64,6 +64,7 @@ def finish_nodes(
     upper: Any,
     newton: bool,
     l2: float,
+    l1: float,
     largest: float,
     shrinkage: float,
     nodes: Any,
@@ -71,8 +72,8 @@ def finish_nodes(
     """Leaf values bounded and shrunk, 0 at inner nodes; these get the sums of their children.
 
     `nodes` is (3, n): value, and two sums that are right at leaves. If `newton`, the first is a
-    sum too, of gradients, and the second is that of hessians: the value is −G / (H + l2), and 0
-    where H + l2 is 0.
+    sum too, of gradients, and the second is that of hessians: the value is −G / (H + l2) with G
+    drawn to 0 by l1, and 0 where H + l2 is 0.
     """
     n = left.shape[0]
     for step in range(n):
@@ -85,7 +86,7 @@ def finish_nodes(
             value = nodes[0, node]
             if newton:
                 denominator = nodes[1, node] + l2
-                value = -value / denominator if denominator > 0.0 else 0.0
+                value = -drawn_to_zero(value, l1) / denominator if denominator > 0.0 else 0.0
             value = min(max(value, lower[node]), upper[node])
             # the same for all leaves, so that those in order stay so
             nodes[0, node] = shrinkage * min(max(value, -largest), largest)

@@ -1,8 +1,8 @@
 """Kernels: the best split of each feature, read off a packed histogram.
 
-As in docs/method.md, a leaf with sums G, H and value v scores −v (2 G + (H + l2) v),
-which is G² / (H + l2) unless monotone constraints bound the value. The gain of a split
-is the score of its two leaves less that of their parent.
+As in docs/method.md, a leaf with sums G, H and value v scores −v (2 G + (H + l2) v) − 2 l1 |v|,
+which is G² / (H + l2) unless monotone constraints bound the value or l1 draws it to 0. The gain
+of a split is the score of its two leaves less that of their parent.
 
 Sums over bins are sums of packed words, so they are exact; only the score is
 floating-point, and it is computed here alone, whatever backend the histogram
@@ -42,8 +42,8 @@ _LARGE_L2 = 2.0**400  # products of two such numbers and of sums are finite stil
 GRADIENT, HESSIAN, WEIGHT = 0, 1, 2
 """Units in the array `units`: the real value of one step of each fixed-point field."""
 
-L2, MIN_SAMPLES_LEAF, MIN_CHILD_WEIGHT, MIN_SAMPLED, LOWER, UPPER, DISPERSION = range(7)
-N_LIMITS = 7
+L2, MIN_SAMPLES_LEAF, MIN_CHILD_WEIGHT, MIN_SAMPLED, LOWER, UPPER, DISPERSION, L1 = range(8)
+N_LIMITS = 8
 """Limits in the array `limits`."""
 
 _side_sums, _ranks_of_side = stack_array(np.int64, 2, 2, TABLE), stack_array(np.int64, TABLE)
@@ -56,10 +56,18 @@ ALL_BINS = np.int64(-1)
 
 
 @inlined
-def _value(gradient: Any, hessian: Any, l2: Any, lower: Any, upper: Any) -> Any:
+def drawn_to_zero(gradient: Any, l1: Any) -> Any:
+    """A sum of gradients nearer to 0 by l1."""
+    if gradient > l1:
+        return gradient - l1
+    return gradient + l1 if gradient < -l1 else 0.0
+
+
+@inlined
+def _value(gradient: Any, hessian: Any, limits: Any) -> Any:
     """Newton value of a leaf with these sums, within its bounds."""
-    denominator = hessian + l2
-    value = -gradient / denominator if denominator > 0.0 else 0.0
+    lower, upper, denominator = limits[LOWER], limits[UPPER], hessian + limits[L2]
+    value = -drawn_to_zero(gradient, limits[L1]) / denominator if denominator > 0.0 else 0.0
     value = lower if value < lower else value
     return upper if value > upper else value
 
@@ -68,7 +76,7 @@ def _value(gradient: Any, hessian: Any, l2: Any, lower: Any, upper: Any) -> Any:
 def leaf_value(words: Any, units: Any, bits: Any, limits: Any) -> Any:
     """Newton value of a leaf with these packed words, within its bounds."""
     gradient, hessian = (words[0] >> bits) * units[GRADIENT], (words[1] >> HALF) * units[HESSIAN]
-    return _value(gradient, hessian, limits[L2], limits[LOWER], limits[UPPER])
+    return _value(gradient, hessian, limits)
 
 
 @inlined
@@ -88,21 +96,20 @@ def _swap_order(bits: Any) -> Any:
 
 
 @inlined
-def _score(gradient: Any, hessian: Any, l2: Any, value: Any) -> Any:
-    return -value * (2.0 * gradient + (hessian + l2) * value)
+def _score(gradient: Any, hessian: Any, limits: Any, value: Any) -> Any:
+    size = 2.0 * limits[L1] * abs(value)
+    return -value * (2.0 * gradient + (hessian + limits[L2]) * value) - size
 
 
 @inlined
 def _gain(first: Any, second: Any, total: Any, units: Any, bits: Any, limits: Any) -> Any:
     """Gain of a split with these words on the left, and by how much the right's value is larger."""
-    l2, lower, upper = limits[L2], limits[LOWER], limits[UPPER]
     g, h = (total[0] >> bits) * units[GRADIENT], (total[1] >> HALF) * units[HESSIAN]
     # units are powers of two, so the right side's sums are exact differences
     ga, ha = (first >> bits) * units[GRADIENT], (second >> HALF) * units[HESSIAN]
     gb, hb = g - ga, h - ha
-    v = _value(g, h, l2, lower, upper)
-    va, vb = _value(ga, ha, l2, lower, upper), _value(gb, hb, l2, lower, upper)
-    gain = _score(ga, ha, l2, va) + _score(gb, hb, l2, vb) - _score(g, h, l2, v)
+    v, va, vb = _value(g, h, limits), _value(ga, ha, limits), _value(gb, hb, limits)
+    gain = _score(ga, ha, limits, va) + _score(gb, hb, limits, vb) - _score(g, h, limits, v)
     return gain, vb - va
 
 
@@ -127,6 +134,7 @@ def _rank(
     l2, min_h = limits[L2] / units[HESSIAN], limits[MIN_CHILD_WEIGHT] / units[HESSIAN]
     g, h = np.float64(total[0] >> bits), np.float64(total[1] >> HALF)
     bounded = limits[LOWER] > -np.inf or limits[UPPER] < np.inf or sign != 0.0
+    bounded = bounded or limits[L1] > 0.0
     if bounded or not (l2 + min_h > 0.0 and l2 < _LARGE_L2):
         for t in range(first.shape[0]):
             gain, rise = _gain(first[t], second[t], total, units, bits, limits)

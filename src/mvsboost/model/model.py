@@ -16,8 +16,10 @@ from mvsboost.backends.protocol import Backend
 from mvsboost.data import BinMapper, Dataset, Schema, ingest
 from mvsboost.errors import ModelFormatError, ParameterError
 from mvsboost.metrics import Metric
+from mvsboost.model.contributions import contributions_of
 from mvsboost.model.files import read_json, write_json
 from mvsboost.model.forest import Forest
+from mvsboost.model.readable import node_records
 from mvsboost.objectives import Objective, objective_from_dict
 from mvsboost.trees import Tree
 
@@ -114,6 +116,14 @@ class Model:
         """Append a metric's value to the history."""
         self.history[data][metric.name].append(value)
 
+    def best_scores(self) -> dict[str, dict[str, float]]:
+        """Metrics at the iterations that predictions use, by set and metric."""
+        last = self.used_iterations() - self.n_iterations - 1
+        return {
+            data: {name: values[last] for name, values in metrics.items() if len(values) >= -last}
+            for data, metrics in self.history.items()
+        }
+
     def put_scores(self, backend: Backend) -> None:
         """Bring a backend's rows to the scores of this model, tree by tree."""
         backend.set_baseline(self.baseline)
@@ -174,7 +184,30 @@ class Model:
         predictions = self.objective.link.inverse(scores)
         return predictions[0] if self.n_outputs == 1 else predictions.T
 
-    # --- importances ----------------------------------------------------------------------------
+    # --- explaining -----------------------------------------------------------------------------
+
+    def contributions(
+        self,
+        bins: NDArray[np.uint8],
+        n_iterations: int | None = None,
+        n_threads: int = 1,
+        *,
+        interactions: bool = False,
+    ) -> NDArray[np.float64]:
+        """SHAP values of binned rows in every column, and last the mean score.
+
+        They have shape (n_outputs, n_rows, n_features + 1), and with `interactions` one axis more
+        of the same length; see `contributions_of`.
+        """
+        return contributions_of(
+            self.iterations[: self.used_iterations(n_iterations)],
+            self.baseline,
+            self.mapper.source,
+            self.schema.n_features,
+            bins,
+            interactions=interactions,
+            n_threads=n_threads,
+        )
 
     def importances(self, kind: str = "gain") -> NDArray[np.float64]:
         """Importance of each input column, in the order of training.
@@ -194,6 +227,20 @@ class Model:
                 amount = np.ones(tree.n_nodes) if kind == "split" else getattr(tree, kind)
                 np.add.at(totals, source[tree.feature[inner]], amount[inner])
         return totals
+
+    def to_dataframe(self) -> Any:
+        """A pandas table of all nodes, with the thresholds and categories of the user's columns.
+
+        One row a node, in the order of iteration, output and node. Leaves have a ``value`` and
+        no split; of a split, rows go left that have less than ``threshold`` or one of
+        ``categories``, and missing values where ``missing_left`` says so.
+        """
+        import pandas as pd
+
+        used = self.iterations[: self.used_iterations()]
+        nodes = pd.DataFrame(node_records(used, self.mapper, self.schema))
+        whole = ["parent", "left", "right"]  # none at the root, or in a leaf
+        return nodes.astype(dict.fromkeys(whole, "Int64"))
 
     # --- saving ---------------------------------------------------------------------------------
 

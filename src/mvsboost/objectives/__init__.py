@@ -8,11 +8,15 @@ from __future__ import annotations
 from mvsboost.objectives.base import Objective
 from mvsboost.objectives.builtin import (
     Absolute,
+    CrossEntropy,
+    Gamma,
+    Huber,
     Logistic,
     Poisson,
     Quantile,
     Softmax,
     Squared,
+    Tweedie,
 )
 from mvsboost.objectives.custom import CustomObjective, RestoredObjective
 from mvsboost.objectives.links import (
@@ -33,7 +37,10 @@ from mvsboost.objectives.registry import (
 __all__ = [
     "OBJECTIVE_NAMES",
     "Absolute",
+    "CrossEntropy",
     "CustomObjective",
+    "Gamma",
+    "Huber",
     "IdentityLink",
     "Link",
     "LogLink",
@@ -46,6 +53,7 @@ __all__ = [
     "RestoredObjective",
     "Softmax",
     "Squared",
+    "Tweedie",
     "link_by_name",
     "make_objective",
     "objective_from_dict",

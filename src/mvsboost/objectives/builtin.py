@@ -7,6 +7,7 @@ formulas stand in the docstrings exactly as they are computed.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -28,11 +29,15 @@ __all__ = [
     "BUILTIN",
     "SMALLEST_HESSIAN",
     "Absolute",
+    "CrossEntropy",
+    "Gamma",
+    "Huber",
     "Logistic",
     "Poisson",
     "Quantile",
     "Softmax",
     "Squared",
+    "Tweedie",
 ]
 
 SMALLEST_HESSIAN = 1e-16
@@ -95,9 +100,11 @@ class Logistic(BuiltinObjective):
         _check_codes(y, 2, self.name)
 
     def check_target(self, y: FloatArray) -> None:
-        """Both classes must occur."""
+        """Where one class occurs alone, there is a warning."""
         super().check_target(y)
-        _check_two_classes(y)
+        if len(y) and np.all(y == y[0]):
+            text = "the target holds one class only: every prediction will be this class"
+            warnings.warn(text, stacklevel=2)
 
 
 class Softmax(BuiltinObjective):
@@ -299,22 +306,199 @@ class Poisson(BuiltinObjective):
     def check_values(self, y: FloatArray) -> None:
         """No value may be negative."""
         super().check_values(y)
-        bad = np.flatnonzero(y < 0)
-        if len(bad):
-            raise DataError(
-                f"target must not be negative for objective 'poisson', got {y[bad[0]]} in row "
-                f"{bad[0]} ({len(bad)} such rows)"
-            )
+        _check_not_negative(y, self.name)
 
     def check_target(self, y: FloatArray) -> None:
         """Some value must be positive: the logarithm of a mean of 0 is no score."""
         super().check_target(y)
-        if not np.any(y > 0):
-            raise DataError("target must have a positive value for objective 'poisson', got only 0")
+        _check_some_positive(y, self.name)
+
+
+class Gamma(BuiltinObjective):
+    """Gamma loss of a positive target: L = F + y e**−F; g = 1 − r and h = r with r = y e**−F.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Gamma().gradients(np.array([3.0]), np.array([[0.0]]))
+    (array([[-2.]]), array([[3.]]))
+    """
+
+    name = "gamma"
+    max_step = LOG_STEP
+    link = LogLink()
+    default_metric = "loss"
+
+    def gradients(self, target: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Derivatives: g = 1 − r and h = r with r = y exp(−F)."""
+        ratio = target * exp(-scores)
+        return 1.0 - ratio, ratio
+
+    def loss(self, target: FloatArray, scores: FloatArray) -> FloatArray:
+        """Loss F + y e**−F."""
+        rows: FloatArray = scores[0] + target * exp(-scores[0])
+        return rows
+
+    def check_values(self, y: FloatArray) -> None:
+        """Every value must be positive."""
+        super().check_values(y)
+        bad = np.flatnonzero(y <= 0)
+        if len(bad):
+            raise DataError(
+                f"target must be positive for objective 'gamma', got {y[bad[0]]} in row {bad[0]} "
+                f"({len(bad)} such rows)"
+            )
+
+
+class Tweedie(BuiltinObjective):
+    """Tweedie loss of a target that is 0 or positive, between Poisson and gamma.
+
+    With a = e**((1 − p)F) and b = e**((2 − p)F): L = b / (2 − p) − y a / (1 − p);
+    g = b − y a; h = (2 − p) b − (1 − p) y a.
+
+    Parameters
+    ----------
+    power : float
+        p in (1, 2): the variance grows with this power of the mean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Tweedie(1.5).gradients(np.array([3.0]), np.array([[0.0]]))
+    (array([[-2.]]), array([[2.]]))
+    """
+
+    name = "tweedie"
+    max_step = LOG_STEP
+    link = LogLink()
+    default_metric = "loss"
+
+    def __init__(self, power: float = 1.5) -> None:
+        if isinstance(power, bool) or not isinstance(power, float | int | np.number):
+            raise ParameterError("power", power, "a number in (1, 2)")
+        if not 1.0 < power < 2.0:
+            raise ParameterError("power", power, "in (1, 2)")
+        self.power = float(power)
+
+    def gradients(self, target: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Derivatives: g = b − y a and h = (2 − p) b − (1 − p) y a."""
+        p = self.power
+        part, mean = target * exp((1.0 - p) * scores), exp((2.0 - p) * scores)
+        return mean - part, (2.0 - p) * mean + (p - 1.0) * part
+
+    def loss(self, target: FloatArray, scores: FloatArray) -> FloatArray:
+        """Loss b / (2 − p) − y a / (1 − p)."""
+        p = self.power
+        part, mean = target * exp((1.0 - p) * scores[0]), exp((2.0 - p) * scores[0])
+        rows: FloatArray = mean / (2.0 - p) + part / (p - 1.0)
+        return rows
+
+    def check_values(self, y: FloatArray) -> None:
+        """No value may be negative."""
+        super().check_values(y)
+        _check_not_negative(y, self.name)
+
+    def check_target(self, y: FloatArray) -> None:
+        """Some value must be positive."""
+        super().check_target(y)
+        _check_some_positive(y, self.name)
+
+    def parameters(self) -> dict[str, Any]:
+        """The power."""
+        return {"power": self.power}
+
+
+class Huber(BuiltinObjective):
+    """Squared error of small residuals, absolute error of large ones: g = F − y within ±δ; h = 1.
+
+    L = (F − y)² / 2 where |F − y| ≤ δ, δ (|F − y| − δ / 2) elsewhere.
+
+    Parameters
+    ----------
+    delta : float
+        δ, positive: the residual from which on it is large, in the unit of the target.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Huber(delta=1.0).gradients(np.array([3.0, 3.0]), np.array([[3.5, 9.0]]))[0]
+    array([[0.5, 1. ]])
+    """
+
+    name = "huber"
+    default_metric = "loss"
+
+    def __init__(self, delta: float = 1.0) -> None:
+        if isinstance(delta, bool) or not isinstance(delta, float | int | np.number):
+            raise ParameterError("delta", delta, "a positive number")
+        if not 0.0 < delta < np.inf:
+            raise ParameterError("delta", delta, "positive")
+        self.delta = float(delta)
+
+    def gradients(self, target: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Derivatives: g = F − y, at most δ and at least −δ; h = 1."""
+        return np.clip(scores - target, -self.delta, self.delta), np.ones_like(scores)
+
+    def loss(self, target: FloatArray, scores: FloatArray) -> FloatArray:
+        """(F − y)² / 2 within ±δ, δ (|F − y| − δ / 2) elsewhere."""
+        size = np.abs(scores[0] - target)
+        small = np.minimum(size, self.delta)
+        rows: FloatArray = small * (size - 0.5 * small)
+        return rows
+
+    def baseline(self, means: FloatArray, quantile: Callable[[float], float]) -> FloatArray:
+        """The median of the target."""
+        return np.array([quantile(0.5)])
+
+    def parameters(self) -> dict[str, Any]:
+        """The residual from which on it is large."""
+        return {"delta": self.delta}
+
+
+class CrossEntropy(BuiltinObjective):
+    """The logistic loss of a target in [0, 1], such as a share or a soft label; see `Logistic`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> CrossEntropy().gradients(np.array([0.25]), np.zeros((1, 1)))
+    (array([[0.25]]), array([[0.25]]))
+    """
+
+    name = "cross_entropy"
+    kernel = "logistic"
+    max_step = LOGIT_STEP
+    link = LogitLink()
+    default_metric = "log_loss"
+
+    gradients = Logistic.gradients
+    loss = Logistic.loss
+
+    def check_values(self, y: FloatArray) -> None:
+        """Every value must lie in [0, 1]."""
+        super().check_values(y)
+        bad = np.flatnonzero((y < 0) | (y > 1))
+        if len(bad):
+            raise DataError(
+                f"target must lie in [0, 1] for objective 'cross_entropy', got {y[bad[0]]} in row "
+                f"{bad[0]} ({len(bad)} such rows)"
+            )
 
 
 BUILTIN: dict[str, type[BuiltinObjective]] = {
-    kind.name: kind for kind in (Logistic, Softmax, Squared, Absolute, Quantile, Poisson)
+    kind.name: kind
+    for kind in (
+        Logistic,
+        Softmax,
+        Squared,
+        Absolute,
+        Quantile,
+        Huber,
+        Poisson,
+        Gamma,
+        Tweedie,
+        CrossEntropy,
+    )
 }
 """By the name under which a model file knows them."""
 
@@ -326,6 +510,20 @@ def _check_codes(y: FloatArray, n_classes: int, name: str) -> None:
             f"target must hold class codes 0 to {n_classes - 1} for objective {name!r}, "
             f"got {y[bad[0]]} in row {bad[0]}"
         )
+
+
+def _check_not_negative(y: FloatArray, name: str) -> None:
+    bad = np.flatnonzero(y < 0)
+    if len(bad):
+        raise DataError(
+            f"target must not be negative for objective {name!r}, got {y[bad[0]]} in row "
+            f"{bad[0]} ({len(bad)} such rows)"
+        )
+
+
+def _check_some_positive(y: FloatArray, name: str) -> None:
+    if not np.any(y > 0):
+        raise DataError(f"target must have a positive value for objective {name!r}, got only 0")
 
 
 def _check_two_classes(y: FloatArray) -> None:

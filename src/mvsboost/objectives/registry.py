@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mvsboost.dialects import OBJECTIVES, known_as
 from mvsboost.errors import DataError, ModelFormatError, ParameterError
 from mvsboost.objectives.base import Objective
 from mvsboost.objectives.builtin import BUILTIN, Quantile, Softmax
@@ -62,11 +63,12 @@ def make_objective(
 
 
 def _by_name(spec: str, n_classes: int | None, alpha: float | None) -> Objective:
+    spec = known_as(spec, OBJECTIVE_NAMES, OBJECTIVES)
     if spec == "log_loss" and n_classes is not None and n_classes > 2:
         spec = "softmax"
     name = _ALIASES.get(spec, spec)
     if name not in BUILTIN:
-        allowed = ", ".join(map(repr, OBJECTIVE_NAMES))
+        allowed = ", ".join(repr(name) for name in OBJECTIVE_NAMES)
         raise ParameterError("objective", spec, f"one of {allowed}, or an object with gradients")
     if alpha is not None and name != "quantile":
         raise ParameterError("alpha", alpha, "left out unless objective is 'quantile'")

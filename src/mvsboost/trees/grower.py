@@ -48,7 +48,7 @@ class TreeParams:
         Sum of hessians a leaf must have.
     min_sampled : int
         Sampled rows a leaf must actually have.
-    l2, min_gain : float
+    l2, min_gain, l1 : float
     second_look : int
         Features the sample may propose for all rows to decide on; 0 lets the sample decide.
     """
@@ -61,10 +61,11 @@ class TreeParams:
     l2: float = 1.0
     min_gain: float = 0.0
     second_look: int = 0
+    l1: float = 0.0
 
     def in_units(self, weight: float) -> TreeParams:
         """The same where rows are weighed in units of `weight`: sums of hessians are, too."""
-        names = ("min_child_weight", "l2", "min_gain")
+        names = ("min_child_weight", "l2", "l1", "min_gain")
         scaled = {name: min(getattr(self, name) / weight, _VERY_LARGE) for name in names}
         return replace(self, **scaled)
 
@@ -144,6 +145,7 @@ def grow_tree(
         min_gain=params.min_gain,
         second_look=params.second_look,
         dispersion=dispersion,
+        l1=params.l1,
     )
     # isinstance would ask this of the protocol too, for a hundred times as long
     whole = hasattr(backend, "grow_whole_tree")
@@ -234,7 +236,7 @@ class _Grower:
         r = self.request
         bounds = node.lower, node.upper
         return Limits(
-            r.l2, r.min_samples_leaf, r.min_child_weight, min_sampled, *bounds, r.dispersion
+            r.l2, r.min_samples_leaf, r.min_child_weight, min_sampled, *bounds, r.dispersion, r.l1
         )
 
     def grow(self) -> GrownNodes:

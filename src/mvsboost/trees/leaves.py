@@ -135,13 +135,14 @@ def with_newton_values(
     l2: float,
     shrinkage: float,
     max_step: float = np.inf,
+    l1: float = 0.0,
 ) -> Tree:
     """The finished tree: Newton values of these gradients, hessians and covers of its leaves.
 
     Inner nodes add up the hessians and covers of theirs.
     """
     lower, upper = grown.nodes.lower, grown.nodes.upper
-    return _finish(grown.structure, lower, upper, sums.copy(), shrinkage, max_step, l2)
+    return _finish(grown.structure, lower, upper, sums.copy(), shrinkage, max_step, l2, l1)
 
 
 def _finish(
@@ -152,9 +153,11 @@ def _finish(
     shrinkage: float,
     max_step: float = np.inf,
     l2: float | None = None,
+    l1: float = 0.0,
 ) -> Tree:
     """Numbers are value or, with l2, gradient; hessian; and cover."""
     newton, l2 = l2 is not None, float(l2 or 0.0)
-    finish_nodes(tree.left, tree.right, lower, upper, newton, l2, max_step, shrinkage, numbers)
+    limits = newton, l2, l1, max_step, shrinkage
+    finish_nodes(tree.left, tree.right, lower, upper, *limits, numbers)
     value, hessian, cover = numbers
     return tree.with_leaves(value, hessian, cover, shrinkage)

@@ -67,6 +67,7 @@ class Limits:
     lower: float = -np.inf
     upper: float = np.inf
     dispersion: float = 0.0
+    l1: float = 0.0
 
     def array(self) -> NDArray[np.float64]:
         """The numbers in the order the kernels read them."""
@@ -80,7 +81,8 @@ class Limits:
     def value(self, sums: Sums) -> float:
         """Newton value of a leaf with these sums, within its bounds."""
         denominator = sums.hessian + self.l2
-        value = -sums.gradient / denominator if denominator > 0.0 else 0.0
+        gradient = sums.gradient - min(max(sums.gradient, -self.l1), self.l1)
+        value = -gradient / denominator if denominator > 0.0 else 0.0
         return min(max(value, self.lower), self.upper)
 
 

@@ -118,6 +118,8 @@ class CPUBackend:
 
     def set_baseline(self, baseline: NDArray[np.float64]) -> None:
         self._scores[:] = baseline[:, None]
+        if self.rows.start is not None:
+            self._scores += self.rows.start
         self._measured = None
 
     def target_range(self) -> tuple[float, float]:

@@ -340,6 +340,7 @@ def _limits(request: TreeRequest) -> NDArray[np.float64]:
         -np.inf,
         np.inf,
         r.dispersion,
+        r.l1,
     )
     limits[1] = limits[0]
     limits[1, MIN_SAMPLED] = 1

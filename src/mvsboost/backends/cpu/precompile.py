@@ -196,7 +196,7 @@ def _stump(n_bins: NDArray[np.int64]) -> TreeArrays:
     units, bits = _PACKING.units(), _PACKING.count_bits
     described = missing_left, numbers, nodes, sets
     describe_nodes(feature, goes_left, words, n_bins, is_categorical, units, bits, *described)
-    finish_nodes(left, right, nodes[1], nodes[2], True, 1.0, np.inf, 0.1, nodes)
+    finish_nodes(left, right, nodes[1], nodes[2], True, 1.0, 0.0, np.inf, 0.1, nodes)
     return SimpleNamespace(
         feature=feature,
         threshold=feature,

@@ -1,0 +1,84 @@
+"""New leaf values for the trees of a model, from other rows: the structure stays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mvsboost.backends.messages import GradientRange
+from mvsboost.backends.protocol import Backend
+from mvsboost.backends.registry import backend_factory
+from mvsboost.data import Dataset
+from mvsboost.errors import ParameterError
+from mvsboost.model import Model
+from mvsboost.preparation import TrainConfig
+from mvsboost.trees import Tree
+from mvsboost.trees.leaves import in_order, residual_quantiles, sums_of_all_rows
+
+__all__ = ["refit"]
+
+
+def refit(model: Model, dataset: Dataset, config: TrainConfig, keep: float) -> Model:
+    """A model with the same splits, whose leaf values are drawn towards those of other rows.
+
+    Parameters
+    ----------
+    model : Model
+    dataset : Dataset
+        The rows, binned by the model's mapper.
+    config : TrainConfig
+        Its penalties, its order, its monotone signs and its threads count.
+    keep : float
+        Share of the old values that stays, in [0, 1]. Leaves without rows keep theirs.
+    """
+    if not 0.0 <= keep <= 1.0:
+        raise ParameterError("keep", keep, "a number in [0, 1]")
+    model.objective.check_values(dataset.rows.target)
+    config = replace(config, tree=config.tree.in_units(dataset.weight_unit))
+    backend = backend_factory(config.device, config.n_threads)(dataset.rows, model.objective)
+    signs = np.zeros(model.mapper.n_features, np.int8)
+    for feature, sign in config.monotone.items():
+        signs[feature] = sign
+    other = model.copy()
+    other.iterations, other.history, other.best_iteration = [], {}, None
+    backend.set_baseline(model.baseline)
+    for trees in model.iterations[: model.used_iterations()]:
+        gradients = backend.compute_gradients(config.order)
+        changed = [
+            _refitted(backend, tree, k, gradients, config, signs, keep)
+            for k, tree in enumerate(trees)
+        ]
+        other.append(changed)
+        for k, tree in enumerate(changed):
+            backend.apply_tree(tree, k)
+    return other
+
+
+def _refitted(
+    backend: Backend,
+    tree: Tree,
+    output: int,
+    gradients: GradientRange,
+    config: TrainConfig,
+    signs: NDArray[np.int8],
+    keep: float,
+) -> Tree:
+    objective, params = config.objective, config.tree
+    sums = sums_of_all_rows(backend, tree, output, gradients)
+    gradient, hessian, rows = sums
+    if objective.leaf_quantile is not None:
+        found, _ = residual_quantiles(backend, tree, objective.leaf_quantile)
+    else:
+        drawn = np.sign(gradient) * np.maximum(np.abs(gradient) - params.l1, 0.0)
+        denominator = hessian + params.l2
+        found = -drawn / np.where(denominator > 0.0, denominator, np.inf)
+        found = np.clip(found, -objective.max_step, objective.max_step)
+    new = tree.shrinkage * found
+    value = np.where(tree.is_leaf & (rows > 0), keep * tree.value + (1.0 - keep) * new, tree.value)
+    value = in_order(tree, value, signs, np.maximum(rows, 1.0))
+    for node in range(tree.n_nodes - 1, -1, -1):  # children come after their parent
+        if tree.left[node] >= 0:
+            sums[:, node] = sums[:, tree.left[node]] + sums[:, tree.right[node]]
+    return tree.with_leaves(value, hessian, rows, tree.shrinkage)
