@@ -49,11 +49,12 @@ the [limit of rows](large-data.md). Without it that is 1.
 Inherit the tests that built-in samplers pass:
 
 ```python
+from mvsboost import SGB
 from mvsboost.testing import SamplerConformance
 
 
 class TestMySampler(SamplerConformance):
-    sampler = MySampler()
+    sampler = SGB(rate=0.3)  # yours
 ```
 
 ## The record of a draw

@@ -256,7 +256,8 @@ class _Run:
         config, objective, params = self.config, self.config.objective, self.config.tree
         rate, step = config.learning_rate, objective.max_step
         if objective.leaf_quantile is not None:
-            found = residual_quantiles(self.backend, grown.structure, objective.leaf_quantile)
+            alpha = objective.quantile_of(output)
+            found = residual_quantiles(self.backend, grown.structure, alpha, output)
             return with_quantiles(grown, *found, self.table.monotone, rate)
         if config.leaf_values == "all" or self._has_all_rows(sample):
             sums = sums_of_all_rows(self.backend, grown.structure, output, gradients)

@@ -477,7 +477,7 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
             yield finish(scores)
 
     def predict(self, X: Any, *, n_iterations: int | None = None) -> NDArray[Any]:
-        """Predicted class labels or values, (n_rows,).
+        """Predictions, (n_rows,).
 
         Parameters
         ----------
@@ -893,8 +893,8 @@ class MVSRegressor(RegressorMixin, _MVSEstimator):  # type: ignore[misc]
         return objective
 
     def _predictions(self, scores: NDArray[np.float64]) -> NDArray[Any]:
-        values: NDArray[Any] = self.model_.objective.link.inverse(scores)[0]
-        return values
+        values: NDArray[Any] = self.model_.objective.link.inverse(scores)
+        return values[0] if len(values) == 1 else values.T
 
 
 def _say_why_flat(model: Model, n_rows: int, config: TrainConfig) -> None:

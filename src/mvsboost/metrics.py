@@ -12,6 +12,8 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
+from operator import mul
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,7 +26,7 @@ from mvsboost.errors import DataError, ParameterError
 from mvsboost.exact.fixedpoint import sum_scale
 from mvsboost.exact.numerics import exp, log
 from mvsboost.objectives.base import Objective
-from mvsboost.objectives.builtin import Absolute, Logistic, Quantile, Softmax
+from mvsboost.objectives.builtin import Absolute, Logistic, Quantile, Quantiles, Softmax
 from mvsboost.objectives.links import FloatArray, IdentityLink, Link
 
 __all__ = [
@@ -373,8 +375,12 @@ def _make_loss(objective: Objective) -> Metric:
 
 
 def _make_pinball(objective: Objective) -> Metric:
-    assert objective.leaf_quantile is not None
-    return replace(pinball(objective.leaf_quantile), name="pinball")
+    alphas = objective.leaf_quantile
+    assert alphas is not None
+    if isinstance(alphas, tuple):
+        mean = partial(mul, 1.0 / len(alphas))
+        return RowMean("pinball", Quantiles(alphas).loss, False, raw=True, finish=mean)
+    return replace(pinball(alphas), name="pinball")
 
 
 def _constant(metric: Metric) -> Callable[[Objective], Metric]:

@@ -10,7 +10,7 @@ import math
 import numbers
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,8 @@ class Parameter:
         What it does, for docstrings and docs.
     only : str
         Class that has it; empty for both.
+    classifier, regressor : str
+        What it does besides in one of them.
     """
 
     name: str
@@ -57,6 +59,8 @@ class Parameter:
     check: Callable[[Any], bool]
     meaning: str
     only: str = ""
+    classifier: str = ""
+    regressor: str = ""
 
 
 def _anything(value: Any) -> bool:
@@ -87,6 +91,13 @@ def _is_collection(value: Any) -> bool:
     return hasattr(value, "__len__") and not isinstance(value, (str, bytes))
 
 
+def _is_share_or_shares(value: Any) -> bool:
+    """Whether it is a number in (0, 1), or some of them."""
+    several = list(value) if _is_collection(value) else [value]
+    check = _real(0.0, 1.0, open_low=True)
+    return bool(several) and all(check(one) and one < 1 for one in several)
+
+
 def _or_none(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: value is None or check(value)
 
@@ -105,7 +116,9 @@ PARAMETERS: tuple[Parameter, ...] = (
         100,
         "an integer >= 1",
         _integer(1),
-        "Boosting iterations. With more than two classes each grows a tree for every class.",
+        "Boosting iterations.",
+        classifier="With more than two classes each grows a tree for every class.",
+        regressor="With several quantiles each grows a tree for every quantile.",
     ),
     Parameter(
         "learning_rate",
@@ -216,18 +229,21 @@ PARAMETERS: tuple[Parameter, ...] = (
         "auto",
         "a name, or an object with gradients, or with gradient and hessian",
         _anything,
-        'Loss to minimise. Classifier: ``"auto"`` is logistic for two classes and softmax for '
-        'more. Regressor: ``"auto"`` is ``"squared"``; the others are ``"absolute"``, '
-        '``"quantile"`` and ``"poisson"``. Your own object has a method '
-        "``gradients(target, scores)``, or ``gradient`` and ``hessian``, and for classes a "
-        "``link``.",
+        "Loss to minimise. Your own object has a method ``gradients(target, scores)``, or "
+        "``gradient`` and ``hessian``.",
+        classifier='``"auto"`` is logistic for two classes and softmax for more. An object of your '
+        "own needs a ``link`` as well.",
+        regressor='``"auto"`` is ``"squared"``; the others are ``"absolute"``, ``"quantile"``, '
+        '``"huber"``, ``"poisson"``, ``"gamma"``, ``"tweedie"`` and, for targets in [0, 1], '
+        '``"cross_entropy"``.',
     ),
     Parameter(
         "quantile",
         None,
-        "a number in (0, 1), or None",
-        _or_none(lambda value: _real(0.0, 1.0, open_low=True)(value) and value < 1),
-        'Quantile to predict with ``objective="quantile"``. None is the median.',
+        "a number in (0, 1), an ascending list of them, or None",
+        _or_none(_is_share_or_shares),
+        'Quantile to predict with ``objective="quantile"``; None is the median. Of a list each row '
+        "has a prediction for every quantile, in their order.",
         only="MVSRegressor",
     ),
     Parameter(
@@ -268,7 +284,8 @@ PARAMETERS: tuple[Parameter, ...] = (
         None,
         "a number in (0, 1), or None",
         _or_none(lambda value: _real(0.0, 1.0, open_low=True)(value) and value < 1),
-        "Share of the training rows to hold out as an evaluation set, stratified by class.",
+        "Share of the training rows to hold out as an evaluation set.",
+        classifier="Each class gives its share.",
     ),
     Parameter(
         "eval_metric",
@@ -339,7 +356,12 @@ def check_parameters(values: dict[str, Any]) -> None:
 
 def parameters_of(estimator: str) -> list[Parameter]:
     """The parameters of one estimator, in the order of its constructor."""
-    return [p for p in PARAMETERS if p.only in ("", estimator)]
+    own = "classifier" if estimator == "MVSClassifier" else "regressor"
+    return [
+        replace(p, meaning=f"{p.meaning} {getattr(p, own)}".strip())
+        for p in PARAMETERS
+        if p.only in ("", estimator)
+    ]
 
 
 def describe(parameters: Iterable[Parameter], indent: str = "    ") -> str:

@@ -69,7 +69,7 @@ def _refitted(
     sums = sums_of_all_rows(backend, tree, output, gradients)
     gradient, hessian, rows = sums
     if objective.leaf_quantile is not None:
-        found, _ = residual_quantiles(backend, tree, objective.leaf_quantile)
+        found, _ = residual_quantiles(backend, tree, objective.quantile_of(output), output)
     else:
         drawn = np.sign(gradient) * np.maximum(np.abs(gradient) - params.l1, 0.0)
         denominator = hessian + params.l2

@@ -178,9 +178,9 @@ def ranked(backend: Backend, key: RankKey) -> Any:
 
 
 def residual_digits(backend: Backend, tree: Any) -> Any:
-    first = backend.residual_counts(tree, np.zeros(tree.n_nodes, np.int64), 0, 1024.0)
+    first = backend.residual_counts(tree, 0, np.zeros(tree.n_nodes, np.int64), 0, 1024.0)
     prefix = first.argmax(axis=1)
-    return first, backend.residual_counts(tree, prefix, 8, 1024.0)
+    return first, backend.residual_counts(tree, 0, prefix, 8, 1024.0)
 
 
 def measured(backend: Backend, objective: Any, tree: Any) -> Any:

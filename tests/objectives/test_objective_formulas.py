@@ -18,6 +18,7 @@ from mvsboost.objectives import (
     Objective,
     Poisson,
     Quantile,
+    Quantiles,
     Softmax,
     Squared,
     Tweedie,
@@ -34,7 +35,7 @@ SMOOTH = [
     CrossEntropy(),
 ]
 PIECEWISE = [Absolute(), Quantile(0.2), Quantile(0.9)]
-EVERY = [*SMOOTH, *PIECEWISE, Huber(0.7)]
+EVERY = [*SMOOTH, *PIECEWISE, Quantiles([0.2, 0.7]), Huber(0.7)]
 
 
 def make_rows(objective: Objective, n: int = 60, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

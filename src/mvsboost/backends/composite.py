@@ -107,10 +107,15 @@ class CompositeBackend:
         return _add(self._each(lambda child: child.leaf_sums(rows, tree, output, scales)))
 
     def residual_counts(
-        self, tree: TreeArrays, prefix: NDArray[np.int64], known_bits: int, scale: float
+        self,
+        tree: TreeArrays,
+        output: int,
+        prefix: NDArray[np.int64],
+        known_bits: int,
+        scale: float,
     ) -> NDArray[np.int64]:
         return _add(
-            self._each(lambda child: child.residual_counts(tree, prefix, known_bits, scale))
+            self._each(lambda child: child.residual_counts(tree, output, prefix, known_bits, scale))
         )
 
     def apply_tree(self, tree: TreeArrays, output: int) -> None:

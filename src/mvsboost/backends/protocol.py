@@ -110,7 +110,12 @@ class Backend(Protocol):
         """
 
     def residual_counts(
-        self, tree: TreeArrays, prefix: NDArray[np.int64], known_bits: int, scale: float
+        self,
+        tree: TreeArrays,
+        output: int,
+        prefix: NDArray[np.int64],
+        known_bits: int,
+        scale: float,
     ) -> NDArray[np.int64]:
         """Fixed-point weights of rows by the next digit of their residual's order key.
 

@@ -191,10 +191,15 @@ class ReferenceBackend:
         )
 
     def residual_counts(
-        self, tree: TreeArrays, prefix: NDArray[np.int64], known_bits: int, scale: float
+        self,
+        tree: TreeArrays,
+        output: int,
+        prefix: NDArray[np.int64],
+        known_bits: int,
+        scale: float,
     ) -> NDArray[np.int64]:
         leaf = self._leaf(tree)
-        keys = residual_key(self.rows.target - self._scores[0]).astype(np.int64)
+        keys = residual_key(self.rows.target - self._scores[output]).astype(np.int64)
         inside = keys >> (32 - known_bits) == prefix[leaf]
         digit = (keys >> (32 - known_bits - DIGIT_BITS)) & ((1 << DIGIT_BITS) - 1)
         counts = np.zeros((tree.n_nodes, 1 << DIGIT_BITS), np.int64)

@@ -20,7 +20,7 @@ from zlib import crc32
 import numpy as np
 
 from mvsboost.comparison.fitting import Protocol, Rows, compile_kernels, fit_on_fold
-from mvsboost.comparison.page import write_results
+from mvsboost.comparison.page import summary_html, write_results
 from mvsboost.comparison.peers import check_peers
 from mvsboost.comparison.plan import (
     RATES,
@@ -280,6 +280,9 @@ class Comparison:
     def write(self, folder: str | PathLike[str], command: str = "") -> list[Path]:
         """Write ``index.html`` and ``results.csv`` into a folder; their paths."""
         return write_results(self, Path(folder), command)
+
+    def _repr_html_(self) -> str:
+        return summary_html(self)
 
     def __str__(self) -> str:
         lines = [

@@ -18,7 +18,7 @@ from mvsboost.report import Chart, Code, Section, Table, Text, environment, writ
 if TYPE_CHECKING:
     from mvsboost.comparison import Comparison
 
-__all__ = ["write_results"]
+__all__ = ["summary_html", "write_results"]
 
 _HEADER = [
     "setting",
@@ -51,6 +51,12 @@ def write_results(found: Comparison, folder: Path, command: str) -> list[Path]:
         writer.writerows([c.setting.name, *_numbers(c)] for c in changes)
     write_page(page, "Which rows may be left out", _sections(found, changes, command))
     return [page, table]
+
+
+def summary_html(found: Comparison) -> str:
+    """The answer and the table, for a notebook."""
+    parts = Text(found.sentence), Code(found.code), _table(found.changes)
+    return "\n".join(part.html() for part in parts)
 
 
 def _numbers(c: Change) -> list[float | int]:

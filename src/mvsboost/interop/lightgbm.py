@@ -145,7 +145,7 @@ def _feature_infos(model: Model) -> Iterator[str]:
         if feature.categories is not None:
             yield ":".join(str(code) for code in range(len(feature.categories))) or "none"
         elif column in edges and len(edges[column]):
-            yield f"[{edges[column][0]!r}:{edges[column][-1]!r}]".replace("np.float64", "")
+            yield f"[{_written(edges[column][0])}:{_written(edges[column][-1])}]"
         else:
             yield "none"
 

@@ -43,7 +43,8 @@ class Objective(ABC):
         From scores to predictions.
     leaf_quantile : float or None
         None: a leaf's value is the Newton step −G/(H + l2). A number α: it is the
-        α-quantile of the residuals y − F in the leaf. Only with one output.
+        α-quantile of the residuals y − F in the leaf. Of several outputs each has its own, a
+        tuple of them.
     max_step : float
         Largest magnitude of a leaf's value before shrinkage. A Newton step can be arbitrarily
         long where the hessian nearly vanishes, and where the link is an exponential one such
@@ -59,7 +60,7 @@ class Objective(ABC):
     name: str = "objective"
     n_outputs: int = 1
     link: Link = IdentityLink()
-    leaf_quantile: float | None = None
+    leaf_quantile: float | tuple[float, ...] | None = None
     max_step: float = math.inf
     is_classifier: bool = False
     default_metric: str = "rmse"
@@ -95,6 +96,12 @@ class Objective(ABC):
             over the data and is only called by objectives that need it.
         """
         return self.link.link(means)
+
+    def quantile_of(self, output: int) -> float:
+        """The quantile that leaves of an output are; `leaf_quantile` must not be None."""
+        several = self.leaf_quantile
+        assert several is not None
+        return several[output] if isinstance(several, tuple) else several
 
     def check_values(self, y: FloatArray) -> None:
         """Raise a `DataError` if the objective is not defined for some value of `y`."""

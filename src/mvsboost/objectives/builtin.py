@@ -8,7 +8,7 @@ formulas stand in the docstrings exactly as they are computed.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from mvsboost.objectives.links import (
     LogitLink,
     LogLink,
     MultinomialLogit,
+    OrderedLink,
 )
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "Logistic",
     "Poisson",
     "Quantile",
+    "Quantiles",
     "Softmax",
     "Squared",
     "Tweedie",
@@ -277,6 +279,55 @@ class Quantile(BuiltinObjective):
         return {"alpha": self.alpha}
 
 
+class Quantiles(BuiltinObjective):
+    """Pinball losses of several quantiles at once, a score for each; the loss is their sum.
+
+    Predictions are put in order: a higher quantile is never below a lower one.
+
+    Parameters
+    ----------
+    alphas : sequence of float
+        Quantiles in (0, 1), ascending, each once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Quantiles([0.25, 0.75]).gradients(np.array([3.0]), np.array([[5.0], [1.0]]))[0]
+    array([[ 0.75],
+           [-0.75]])
+    """
+
+    name = "quantiles"
+    default_metric = "pinball"
+    link = OrderedLink()
+
+    def __init__(self, alphas: Sequence[float]) -> None:
+        self._each = [Quantile(alpha) for alpha in alphas]
+        self.leaf_quantile = tuple(each.alpha for each in self._each)
+        if not self._each or list(self.leaf_quantile) != sorted(set(self.leaf_quantile)):
+            raise ParameterError("alphas", alphas, "numbers in (0, 1), ascending, each once")
+        self.n_outputs = len(self._each)
+
+    def gradients(self, target: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Those of each quantile by its own score."""
+        found = [each.gradients(target, scores[k]) for k, each in enumerate(self._each)]
+        return np.array([g for g, _ in found]), np.ones_like(scores)
+
+    def loss(self, target: FloatArray, scores: FloatArray) -> FloatArray:
+        """Sum of the pinball losses of all quantiles."""
+        losses = [each.loss(target, scores[k : k + 1]) for k, each in enumerate(self._each)]
+        rows: FloatArray = np.sum(losses, axis=0)
+        return rows
+
+    def baseline(self, means: FloatArray, quantile: Callable[[float], float]) -> FloatArray:
+        """The quantiles of the target."""
+        return np.array([quantile(each.alpha) for each in self._each])
+
+    def parameters(self) -> dict[str, Any]:
+        """The quantiles."""
+        return {"alphas": [each.alpha for each in self._each]}
+
+
 class Poisson(BuiltinObjective):
     """Poisson loss of a non-negative target: L = e**F − yF; e = exp(F); g = e − y; h = e.
 
@@ -493,6 +544,7 @@ BUILTIN: dict[str, type[BuiltinObjective]] = {
         Squared,
         Absolute,
         Quantile,
+        Quantiles,
         Huber,
         Poisson,
         Gamma,

@@ -25,6 +25,7 @@ __all__ = [
     "LogLink",
     "LogitLink",
     "MultinomialLogit",
+    "OrderedLink",
     "link_by_name",
 ]
 
@@ -69,6 +70,28 @@ class IdentityLink:
     def inverse(self, scores: FloatArray) -> FloatArray:
         """µ = F."""
         return scores
+
+
+@dataclass(frozen=True)
+class OrderedLink:
+    """Predictions are the scores of a row in ascending order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> OrderedLink().inverse(np.array([[1.5], [-2.0]])).ravel()
+    array([-2. ,  1.5])
+    """
+
+    name: ClassVar[str] = "ordered"
+
+    def link(self, mean: FloatArray) -> FloatArray:
+        """F = µ."""
+        return mean
+
+    def inverse(self, scores: FloatArray) -> FloatArray:
+        """µ is F, put in order."""
+        return np.sort(scores, axis=0)
 
 
 @dataclass(frozen=True)
@@ -154,7 +177,7 @@ class MultinomialLogit:
         return mean
 
 
-_LINKS: dict[str, type[IdentityLink | LogLink | LogitLink | MultinomialLogit]] = {
+_LINKS: dict[str, type[IdentityLink | OrderedLink | LogLink | LogitLink | MultinomialLogit]] = {
     link.name: link for link in (IdentityLink, LogLink, LogitLink, MultinomialLogit)
 }
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from mvsboost.dialects import OBJECTIVES, known_as
 from mvsboost.errors import DataError, ModelFormatError, ParameterError
 from mvsboost.objectives.base import Objective
-from mvsboost.objectives.builtin import BUILTIN, Quantile, Softmax
+from mvsboost.objectives.builtin import BUILTIN, Quantile, Quantiles, Softmax
 from mvsboost.objectives.custom import CustomObjective, RestoredObjective
 
 __all__ = ["OBJECTIVE_NAMES", "make_objective", "objective_from_dict", "same_kind"]
@@ -23,12 +25,12 @@ _ALIASES = {
 _READY = (*BUILTIN.values(), CustomObjective, RestoredObjective)
 """Kinds that need no wrapping; a user's subclass is wrapped, or nobody would check its results."""
 
-OBJECTIVE_NAMES: tuple[str, ...] = (*BUILTIN, *_ALIASES)
+OBJECTIVE_NAMES: tuple[str, ...] = (*(name for name in BUILTIN if name != "quantiles"), *_ALIASES)
 """Every name that `make_objective` knows."""
 
 
 def make_objective(
-    spec: Any, *, n_classes: int | None = None, alpha: float | None = None
+    spec: Any, *, n_classes: int | None = None, alpha: float | Sequence[float] | None = None
 ) -> Objective:
     """The objective that a user means.
 
@@ -40,8 +42,8 @@ def make_objective(
         ``"log_loss"`` is softmax when there are more than two classes.
     n_classes : int, optional
         Classes of the target; given, the objective must be one for that many classes.
-    alpha : float, optional
-        The quantile, for ``"quantile"`` only.
+    alpha : float or sequence of float, optional
+        The quantile, for ``"quantile"`` only; or several.
 
     Examples
     --------
@@ -62,7 +64,7 @@ def make_objective(
     return objective
 
 
-def _by_name(spec: str, n_classes: int | None, alpha: float | None) -> Objective:
+def _by_name(spec: str, n_classes: int | None, alpha: float | Sequence[float] | None) -> Objective:
     spec = known_as(spec, OBJECTIVE_NAMES, OBJECTIVES)
     if spec == "log_loss" and n_classes is not None and n_classes > 2:
         spec = "softmax"
@@ -77,7 +79,11 @@ def _by_name(spec: str, n_classes: int | None, alpha: float | None) -> Objective
             raise ParameterError("n_classes", n_classes, "given for objective 'softmax'")
         return Softmax(n_classes)
     if name == "quantile":
-        return Quantile() if alpha is None else Quantile(alpha)
+        if alpha is None:
+            return Quantile()
+        if isinstance(alpha, (Sequence, np.ndarray)) and not isinstance(alpha, str):
+            return Quantiles(alpha)
+        return Quantile(alpha)
     return BUILTIN[name]()
 
 

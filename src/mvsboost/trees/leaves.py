@@ -43,7 +43,7 @@ def sums_of_sample(
 
 
 def residual_quantiles(
-    backend: Backend, tree: Tree, alpha: float
+    backend: Backend, tree: Tree, alpha: float, output: int = 0
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The weighted α-quantile of the residuals y − F of each leaf, and the weight of its rows.
 
@@ -56,7 +56,7 @@ def residual_quantiles(
     prefix = np.zeros(tree.n_nodes, np.int64)
     rank: NDArray[np.int64] | None = None
     for known_bits in range(0, 32, DIGIT_BITS):
-        counts = backend.residual_counts(tree, prefix, known_bits, scale)
+        counts = backend.residual_counts(tree, output, prefix, known_bits, scale)
         reached = np.cumsum(counts, axis=1)
         if rank is None:
             # an integer: as a float it could pass the total, and no row would match

@@ -489,14 +489,19 @@ class CPUBackend:
         return sums
 
     def residual_counts(
-        self, tree: TreeArrays, prefix: NDArray[np.int64], known_bits: int, scale: float
+        self,
+        tree: TreeArrays,
+        output: int,
+        prefix: NDArray[np.int64],
+        known_bits: int,
+        scale: float,
     ) -> NDArray[np.int64]:
         leaves = self._leaves_of(tree)
         of_leaf = prefix[leaves.node]
 
         def one(a: int, b: int) -> NDArray[np.int64]:
             out = np.zeros((len(of_leaf), 1 << DIGIT_BITS), np.int64)
-            keys = residual_key(self.rows.target[a:b] - self._scores[0, a:b])
+            keys = residual_key(self.rows.target[a:b] - self._scores[output, a:b])
             weight = np.rint(self._weight(a, b) * scale).astype(np.int64)
             number = leaves.number[a:b]
             apply.count_residuals(number, keys, of_leaf, known_bits, DIGIT_BITS, weight, out)
