@@ -30,6 +30,7 @@ __all__ = [
     "eval_items",
     "fingerprint",
     "naming",
+    "groups_by_feature",
     "signs_by_feature",
     "starting_point",
 ]
@@ -226,7 +227,10 @@ def signs_by_feature(constraints: Any, dataset: Dataset) -> dict[int, int]:
         return {}
     names = dataset.schema.names
     if isinstance(constraints, Mapping):
-        by_column = {_column_index(key, names): sign for key, sign in constraints.items()}
+        by_column = {
+            _column_index(key, names, "monotone_constraints"): sign
+            for key, sign in constraints.items()
+        }
     else:
         if len(constraints) != len(names):
             raise ParameterError(
@@ -244,9 +248,29 @@ def signs_by_feature(constraints: Any, dataset: Dataset) -> dict[int, int]:
     return {f: int(by_column[int(c)]) for f, c in enumerate(source) if by_column.get(int(c))}
 
 
-def _column_index(key: Any, names: Sequence[str]) -> int:
+def groups_by_feature(constraints: Any, dataset: Dataset) -> list[list[int]]:
+    """Groups of binned features that may meet in a branch, from groups of input columns."""
+    names, n = dataset.schema.names, dataset.schema.n_features
+    if constraints is None:
+        return []
+    if isinstance(constraints, str):
+        by_column = {
+            "no_interactions": [{column} for column in range(n)],
+            "pairwise": [{one, other} for one in range(n) for other in range(one)],
+        }[constraints]
+    else:
+        by_column = [
+            {_column_index(key, names, "interaction_constraints") for key in group}
+            for group in constraints
+        ]
+    feature = {int(column): f for f, column in enumerate(dataset.mapper.source)}
+    found = [sorted(feature[column] for column in g if column in feature) for g in by_column]
+    return [group for group in found if group]
+
+
+def _column_index(key: Any, names: Sequence[str], parameter: str) -> int:
     if isinstance(key, str) and key in names:
         return names.index(key)
     if isinstance(key, (int, np.integer)) and 0 <= key < len(names):
         return int(key)
-    raise ParameterError("monotone_constraints", key, f"keyed by columns, one of {list(names)}")
+    raise ParameterError(parameter, key, f"of columns, one of {list(names)}")

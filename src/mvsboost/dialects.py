@@ -33,6 +33,7 @@ _CALLED = {
     "objective": "loss loss_function application",
     "quantile": "alpha quantile_alpha",
     "monotone_constraints": "monotonic_cst monotonic_constraints mc",
+    "interaction_constraints": "interaction_cst",
     "categorical_features": "cat_features categorical_feature cat_feature enable_categorical",
     "class_weight": "scale_pos_weight is_unbalance auto_class_weights class_weights",
     "early_stopping_rounds": "early_stopping_round n_iter_no_change od_wait early_stopping",

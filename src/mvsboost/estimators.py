@@ -29,6 +29,7 @@ from mvsboost.arguments import (
     class_weights,
     eval_items,
     fingerprint,
+    groups_by_feature,
     naming,
     signs_by_feature,
     starting_point,
@@ -355,6 +356,7 @@ class _MVSEstimator(BaseEstimator):  # type: ignore[misc]
             leaf_values=str(self.leaf_values),
             order=int(self.order),
             monotone=signs_by_feature(self.monotone_constraints, dataset),
+            interactions=groups_by_feature(self.interaction_constraints, dataset),
             metrics=metrics,
             seed=seed,
             n_threads=self._threads(),
@@ -682,6 +684,7 @@ class MVSClassifier(ClassifierMixin, _MVSEstimator):  # type: ignore[misc]
         order: int = 2,
         objective: Any = "auto",
         monotone_constraints: Any = None,
+        interaction_constraints: Any = None,
         categorical_features: Any = "auto",
         class_weight: Any = None,
         early_stopping_rounds: int | None = None,
@@ -710,6 +713,7 @@ class MVSClassifier(ClassifierMixin, _MVSEstimator):  # type: ignore[misc]
         self.order = order
         self.objective = objective
         self.monotone_constraints = monotone_constraints
+        self.interaction_constraints = interaction_constraints
         self.categorical_features = categorical_features
         self.class_weight = class_weight
         self.early_stopping_rounds = early_stopping_rounds
@@ -838,6 +842,7 @@ class MVSRegressor(RegressorMixin, _MVSEstimator):  # type: ignore[misc]
         objective: Any = "auto",
         quantile: float | None = None,
         monotone_constraints: Any = None,
+        interaction_constraints: Any = None,
         categorical_features: Any = "auto",
         early_stopping_rounds: int | None = None,
         validation_fraction: float | None = None,
@@ -866,6 +871,7 @@ class MVSRegressor(RegressorMixin, _MVSEstimator):  # type: ignore[misc]
         self.objective = objective
         self.quantile = quantile
         self.monotone_constraints = monotone_constraints
+        self.interaction_constraints = interaction_constraints
         self.categorical_features = categorical_features
         self.early_stopping_rounds = early_stopping_rounds
         self.validation_fraction = validation_fraction

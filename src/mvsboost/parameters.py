@@ -98,6 +98,14 @@ def _is_share_or_shares(value: Any) -> bool:
     return bool(several) and all(check(one) and one < 1 for one in several)
 
 
+def _is_groups(value: Any) -> bool:
+    """Whether it is None, a name, or a list of lists."""
+    if value is None or isinstance(value, str):
+        return value in (None, "no_interactions", "pairwise")
+    several = isinstance(value, (list, tuple)) and len(value) > 0
+    return several and all(_is_collection(group) and len(group) > 0 for group in value)
+
+
 def _or_none(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: value is None or check(value)
 
@@ -252,6 +260,15 @@ PARAMETERS: tuple[Parameter, ...] = (
         "a mapping from column to -1, 0 or 1, or a list with one of them for each column",
         _or_none(_is_collection),
         "1: predictions must not fall as the column rises; -1: they must not rise; 0: free.",
+    ),
+    Parameter(
+        "interaction_constraints",
+        None,
+        'a list of groups of columns, "no_interactions", "pairwise", or None',
+        _is_groups,
+        "Columns that may meet in a branch of a tree: those of one group. Columns of no group are "
+        'a group of their own. ``"no_interactions"`` lets no two columns meet, ``"pairwise"`` any '
+        "two.",
     ),
     Parameter(
         "categorical_features",

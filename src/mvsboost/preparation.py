@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mvsboost.backends.messages import NO_GROUPS
 from mvsboost.backends.protocol import Backend
 from mvsboost.backends.registry import BackendFactory, backend_factory
 from mvsboost.backends.timed import TimedBackend
@@ -49,6 +50,8 @@ class TrainConfig:
     order : {1, 2}
         Whether the hessian is used.
     monotone : mapping from binned feature to +1 or -1
+    interactions : sequence of sequences of binned features
+        Groups that may meet in a branch; all may where there are none.
     metrics : sequence of Metric
         Evaluated on every evaluation set after every iteration; that of the objective by default.
     seed, n_threads : int
@@ -64,6 +67,7 @@ class TrainConfig:
     leaf_values: str = "all"
     order: int = 2
     monotone: Mapping[int, int] = field(default_factory=dict)
+    interactions: Sequence[Sequence[int]] = ()
     metrics: Sequence[Metric] = ()
     seed: int = 0
     n_threads: int = 1
@@ -152,7 +156,7 @@ def prepare(
     evaluation = {
         name: (make(data.rows, config.objective), data) for name, data in eval_sets.items()
     }
-    table = _feature_table(dataset, config.monotone)
+    table = _feature_table(dataset, config.monotone, config.interactions)
     return Prepared(dataset, config, backend, evaluation, table)
 
 
@@ -260,7 +264,9 @@ def _check_start(model: Model, dataset: Dataset, objective: Objective) -> None:
         )
 
 
-def _feature_table(dataset: Dataset, monotone: Mapping[int, int]) -> FeatureTable:
+def _feature_table(
+    dataset: Dataset, monotone: Mapping[int, int], interactions: Sequence[Sequence[int]]
+) -> FeatureTable:
     mapper = dataset.mapper
     signs = np.zeros(len(mapper.n_bins), np.int8)
     for feature, sign in monotone.items():
@@ -271,4 +277,26 @@ def _feature_table(dataset: Dataset, monotone: Mapping[int, int]) -> FeatureTabl
         if sign and mapper.is_categorical[feature]:
             name = mapper.feature_names[feature]
             raise ParameterError("monotone_constraints", {name: sign}, "on numeric features only")
-    return FeatureTable(mapper.n_bins, mapper.is_categorical, signs)
+    groups = _group_words(len(signs), interactions)
+    return FeatureTable(mapper.n_bins, mapper.is_categorical, signs, groups)
+
+
+def _group_words(n_features: int, interactions: Sequence[Sequence[int]]) -> NDArray[np.int64]:
+    """The groups of each feature, as bits; those in none are a group of their own."""
+    if not interactions:
+        return NO_GROUPS
+    listed = {feature for group in interactions for feature in group}
+    if not listed <= set(range(n_features)):
+        allowed = f"groups of binned features, 0 to {n_features - 1}"
+        raise ParameterError("interactions", interactions, allowed)
+    rest = [feature for feature in range(n_features) if feature not in listed]
+    groups = [*interactions, rest]
+    words = np.zeros((n_features, -(-len(groups) // _BITS)), np.int64)
+    for number, group in enumerate(groups):
+        for feature in group:
+            words[feature, number // _BITS] |= 1 << number % _BITS
+    return words
+
+
+_BITS = 62
+"""Groups in a word: no sign bit, so that numbers stay positive."""

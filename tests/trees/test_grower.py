@@ -265,9 +265,9 @@ def test_subtracted_histograms_equal_direct_ones(params, draw, make_rows, monkey
     seen = []
 
     class Recording(grower.SplitSearch):
-        def __init__(self, table, features, histogram, total, packing, limits):
+        def __init__(self, table, features, histogram, total, *rest):
             seen.append((histogram.copy(), total.copy()))
-            super().__init__(table, features, histogram, total, packing, limits)
+            super().__init__(table, features, histogram, total, *rest)
 
     monkeypatch.setattr(grower, "SplitSearch", Recording)
     made = []

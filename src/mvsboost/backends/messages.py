@@ -154,6 +154,10 @@ class NodeSplit:
         assert self.goes_left.dtype == BIN
 
 
+NO_GROUPS = np.zeros((0, 0), np.int64)
+"""What features are in where all may meet in a branch."""
+
+
 class TreeRequest(NamedTuple):
     """Everything that determines how a tree grows on the rows of `Backend.begin_tree`.
 
@@ -180,6 +184,9 @@ class TreeRequest(NamedTuple):
         Features the sample proposes for all rows to decide on.
     dispersion : float
         Σg² / Σh: what chance lets a category of rows of weight 1 gain.
+    groups : int64 array of shape (all features, words)
+        The groups each feature is in, as bits: those of a branch have one in common. No words
+        where all may meet.
     """
 
     features: NDArray[np.int64]
@@ -197,6 +204,7 @@ class TreeRequest(NamedTuple):
     second_look: int
     dispersion: float
     l1: float = 0.0
+    groups: NDArray[np.int64] = NO_GROUPS
 
 
 class GrownNodes(NamedTuple):

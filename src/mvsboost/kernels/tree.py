@@ -251,6 +251,8 @@ class Shape(NamedTuple):
         The number of the look that decides.
     small_node
         Drawn rows of a pair, or of the smaller of it, up to which histograms are not kept.
+    groups : (all features, words)
+        The groups each feature is in, as bits; see `TreeRequest`.
     """
 
     max_leaves: int
@@ -259,6 +261,7 @@ class Shape(NamedTuple):
     last: int
     min_gain: float
     small_node: int
+    groups: Any
 
 
 class Nodes(NamedTuple):
@@ -285,6 +288,8 @@ class Nodes(NamedTuple):
     heap : (leaves + 1,)
         How many nodes wait for their turn, and then their numbers: none of those at 2i and 2i + 1
         goes before that at i.
+    groups : (n, words)
+        Groups that all features of the branch are in.
     """
 
     integers: Any
@@ -298,13 +303,14 @@ class Nodes(NamedTuple):
     chosen: Any
     work: Any
     heap: Any
+    groups: Any
 
 
 _DTYPES: dict[str, Any] = {"goes_left": np.uint8, "reals": np.float64}
 """Of the arrays of `Nodes` that hold no int64."""
 
 
-def _shapes(n_leaves: int, look: int) -> dict[str, tuple[int, ...]]:
+def _shapes(n_leaves: int, look: int, words: int) -> dict[str, tuple[int, ...]]:
     """Shapes of the arrays of `Nodes`, for one thread."""
     n = 2 * n_leaves - 1
     return {
@@ -319,24 +325,25 @@ def _shapes(n_leaves: int, look: int) -> dict[str, tuple[int, ...]]:
         "chosen": (2, look),
         "work": (2,),
         "heap": (n_leaves + 1,),
+        "groups": (n, words),
     }
 
 
-def bytes_of_nodes(n_leaves: int, look: int) -> int:
-    """How large the nodes of a thread are."""
-    shapes = _shapes(n_leaves, look)
+def bytes_of_nodes(n_leaves: int, look: int, words: int) -> int:
+    """How large the nodes of a thread are; `words` hold the groups of a node."""
+    shapes = _shapes(n_leaves, look, words)
     return sum(
         prod(shape) * np.dtype(_DTYPES.get(name, np.int64)).itemsize
         for name, shape in shapes.items()
     )
 
 
-def make_nodes(n_threads: int, n_leaves: int, look: int) -> Nodes:
+def make_nodes(n_threads: int, n_leaves: int, look: int, words: int) -> Nodes:
     """Room for the nodes of a tree, which every tree begins anew."""
     return Nodes(
         **{
             name: np.empty((n_threads, *shape), _DTYPES.get(name, np.int64))
-            for name, shape in _shapes(n_leaves, look).items()
+            for name, shape in _shapes(n_leaves, look, words).items()
         }
     )
 
@@ -359,6 +366,8 @@ def _begin(nodes: Any, looks: Any, last: Any) -> None:
     _clear(nodes, _ROOT)
     root = nodes.integers[0]
     root[DEPTH] = nodes.heap[0] = 0
+    for word in range(nodes.groups.shape[1]):
+        nodes.groups[_ROOT, word] = -1
     for number in range(2):
         n_slots = looks[number].found.histograms.shape[0]
         nodes.work[number], nodes.n_free[number] = 0, n_slots
@@ -584,13 +593,16 @@ def _bound_children(
 
 
 @inlined
-def _make_children(nodes: Any, node: Any, first: Any) -> None:
+def _make_children(nodes: Any, node: Any, first: Any, groups: Any) -> None:
     for child in range(first, first + 2):
         _clear(nodes, child)
     own, left, right = nodes.integers[node], nodes.integers[first], nodes.integers[first + 1]
     own[LEFT], own[RIGHT] = first, first + 1
     left[PARENT] = right[PARENT] = node
     left[DEPTH] = right[DEPTH] = own[DEPTH] + 1
+    for word in range(groups.shape[1]):
+        common = nodes.groups[node, word] & groups[own[FEATURE], word]
+        nodes.groups[first, word] = nodes.groups[first + 1, word] = common
     for column in (LOW, HIGH):
         nodes.reals[first, column] = nodes.reals[node, column]
         nodes.reals[first + 1, column] = nodes.reals[node, column]
@@ -783,7 +795,18 @@ def _add_up(
 
 
 @inlined
-def _search(step: Any, team: Any, look: Any, nodes: Any, source: Any, limits: Any) -> None:
+def _may_meet(groups: Any, of_node: Any, feature: Any) -> Any:
+    """Whether a feature is in a group with all those of a node's branch."""
+    allowed = groups.shape[1] == 0
+    for word in range(groups.shape[1]):
+        allowed = allowed or of_node[word] & groups[feature, word] != 0
+    return allowed
+
+
+@inlined
+def _search(
+    step: Any, team: Any, look: Any, nodes: Any, source: Any, shape: Any, limits: Any
+) -> None:
     """Best splits of a node or of a pair, for this thread's share of the features.
 
     The larger of a pair has its parent's histogram, and takes the smaller's from it. Nodes of few
@@ -804,7 +827,8 @@ def _search(step: Any, team: Any, look: Any, nodes: Any, source: Any, limits: An
             # of a node that stays a leaf sums are wanted where the larger takes them from its own
             if not step[WANTED + which] and (turn == 1 or step[BY_ROW] == step[BY_ROW + 1]):
                 continue
-            node = nodes.integers[step[FIRST] + which]
+            searched = step[FIRST] + which
+            node = nodes.integers[searched]
             histogram, n_bins_listed = small_bins[:size], ALL_BINS
             if step[BY_ROW + turn]:
                 clear_bins(small_bins, size)
@@ -824,7 +848,10 @@ def _search(step: Any, team: Any, look: Any, nodes: Any, source: Any, limits: An
                         less = flat[_entry(found, own[SLOT + number], offsets[f]) :]
                     for i in range(2 * size):
                         rest[i] -= less[i]
-            _bound(limits, nodes, step[FIRST] + which)
+            if not _may_meet(shape.groups, nodes.groups[searched], look.features.index[f]):
+                found.gains[which, f] = -np.inf
+                continue
+            _bound(limits, nodes, searched)
             best_split_of(
                 histogram,
                 bins_listed,
@@ -925,7 +952,7 @@ def _let_all_rows_look(step: Any, nodes: Any, looks: Any, node: Any) -> None:
 def _split(step: Any, nodes: Any, looks: Any, shape: Any, limits: Any, node: Any) -> None:
     """Make the children of a node, and note which of them are searched, and how."""
     first, last, sample = step[N_NODES], shape.last, looks[0]
-    _make_children(nodes, node, first)
+    _make_children(nodes, node, first, shape.groups)
     step[FIRST], step[N_SEARCHED] = first, 2
     step[N_NODES] += 2
     step[N_LEAVES] += 1
@@ -1012,6 +1039,7 @@ def _nodes_of(nodes: Any, thread: Any) -> Any:
         nodes.chosen[thread],
         nodes.work[thread],
         nodes.heap[thread],
+        nodes.groups[thread],
     )
 
 
@@ -1058,7 +1086,8 @@ def grow(
     while _choose(step, nodes, looks, shape, limits):
         _visit(step, team, nodes, looks, source, shape.last)
         if step[NUMBER] >= 0:
-            _search(step, team, looks[step[NUMBER]], nodes, source, limits[step[NUMBER]])
+            number = step[NUMBER]
+            _search(step, team, looks[number], nodes, source, shape, limits[number])
             _meet(step, team)
             _decide(step, team, nodes, looks, source, shape, limits)
     _end(nodes, step[N_NODES])

@@ -22,7 +22,7 @@ from mvsboost.backends.protocol import Backend, GrowsWholeTrees
 from mvsboost.exact.dtypes import BIN, NODE, TABLE
 from mvsboost.exact.fixedpoint import HALF, Packing
 from mvsboost.kernels.nodes import describe_nodes
-from mvsboost.trees.splitting import FeatureTable, Limits, Split, SplitSearch
+from mvsboost.trees.splitting import NO_WORDS, FeatureTable, Limits, Split, SplitSearch
 from mvsboost.trees.tree import LEAF, NO_SETS, Tree
 
 __all__ = ["FeatureTable", "GrownTree", "TreeParams", "grow_tree"]
@@ -146,6 +146,7 @@ def grow_tree(
         second_look=params.second_look,
         dispersion=dispersion,
         l1=params.l1,
+        groups=table.groups,
     )
     # isinstance would ask this of the protocol too, for a hundred times as long
     whole = hasattr(backend, "grow_whole_tree")
@@ -213,6 +214,7 @@ class _Node:
     all_rows: NDArray[np.int64] | None = None
     lower: float = -np.inf
     upper: float = np.inf
+    groups: NDArray[np.int64] = field(default_factory=lambda: NO_WORDS)
     search: SplitSearch | None = None
     proposed: bool = False
     split: Split | None = None
@@ -262,6 +264,7 @@ class _Grower:
         features = self.request.features
         histogram = self.backend.histograms(RowSet.SAMPLE, [0], features)[0]
         root = _Node(id=0, depth=0, sample=self._total(histogram))
+        root.groups = np.full(self.table.groups.shape[1], -1)
         if self.request.all_rows is not None:
             one = self.backend.histograms(RowSet.ALL, [0], features[:1])[0]
             root.all_rows = self._total(one)
@@ -302,6 +305,8 @@ class _Grower:
         right = _Node(node.first_child + 1, depth, rest, None, node.lower, node.upper)
         if node.all_rows is not None:
             left.all_rows, right.all_rows = split.left, node.all_rows - split.left
+        if len(node.groups):
+            left.groups = right.groups = node.groups & self.table.groups[split.feature]
         sign = self.table.monotone[split.feature]
         if sign != 0:
             middle = (self._value(left) + self._value(right)) / 2
@@ -347,7 +352,9 @@ class _Grower:
         """The sample decides; or it proposes, and all rows decide when the node's turn comes."""
         limits, packing = self.limits(node, self.request.min_sampled), self.request.sample
         features = self.request.features
-        search = SplitSearch(self.table, features, histogram, node.sample, packing, limits)
+        search = SplitSearch(
+            self.table, features, histogram, node.sample, packing, limits, node.groups
+        )
         node.search = search
         if self.request.all_rows is None:
             node.split = search.best(self.request.min_gain)
@@ -368,7 +375,9 @@ class _Grower:
             assert node.all_rows is not None
             # all rows need no floor on how many of them were sampled
             limits = self.limits(node, min_sampled=1)
-            search = SplitSearch(self.table, features, histogram, node.all_rows, packing, limits)
+            search = SplitSearch(
+                self.table, features, histogram, node.all_rows, packing, limits, node.groups
+            )
             node.proposed, node.split = False, search.best(self.request.min_gain)
             node.sample_left = None if node.split is None else proposal.words_left(node.split)
 

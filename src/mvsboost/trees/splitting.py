@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mvsboost.backends.messages import NO_GROUPS
 from mvsboost.exact.dtypes import BIN, TABLE
 from mvsboost.exact.fixedpoint import Packing, Sums
 from mvsboost.kernels import split as kernels
 from mvsboost.kernels.histogram import feature_offsets
+
+NO_WORDS = np.zeros(0, np.int64)
+"""Groups of a branch where all features may meet."""
 
 
 @dataclass(frozen=True)
@@ -25,11 +29,14 @@ class FeatureTable:
     categorical : bool array
     monotone : int8 array
         +1 where the score must not fall with the feature, -1 where it must not rise.
+    groups : int64 array of shape (n_features, words)
+        The groups each feature is in, as bits; see `TreeRequest`.
     """
 
     n_bins: NDArray[np.int64]
     categorical: NDArray[np.bool_]
     monotone: NDArray[np.int8]
+    groups: NDArray[np.int64] = field(default_factory=lambda: NO_GROUPS)
 
     @property
     def n_features(self) -> int:
@@ -110,6 +117,8 @@ class SplitSearch:
         Packed words of the node.
     packing : Packing
     limits : Limits
+    groups : int64 array of shape (words,)
+        Those that all features of the branch are in.
     """
 
     def __init__(
@@ -120,6 +129,7 @@ class SplitSearch:
         total: NDArray[np.int64],
         packing: Packing,
         limits: Limits,
+        groups: NDArray[np.int64] = NO_WORDS,
     ) -> None:
         n = len(features)
         self.table, self.features, self.histogram = table, features, histogram
@@ -142,6 +152,8 @@ class SplitSearch:
             self._thresholds,
             self._sides,
         )
+        if len(groups):
+            self.gains[~(table.groups[features] & groups).any(axis=1)] = -np.inf
 
     @property
     def largest_gain(self) -> float:

@@ -126,7 +126,7 @@ class TreeGrower:
             return True
         leaves, look, n_threads = size.leaves, size.look, size.n_threads
         every, few, _ = self._entries(look)
-        nodes = n_threads * tree.bytes_of_nodes(leaves, look)
+        nodes = n_threads * tree.bytes_of_nodes(leaves, look, size.n_words)
         ranges = size.n_looks * size.n_lanes * (2 * leaves - 1) * 4
         histograms = 2 * (size.slots * every + (leaves + 1) * few)
         return nodes + 8 * (ranges + histograms) <= self._ways.room
@@ -150,6 +150,7 @@ class TreeGrower:
             look=min(request.second_look, n_features) * (n_looks - 1),
             n_threads=n_threads,
             n_lanes=n_threads * (tree.LANES if several else 1),
+            n_words=request.groups.shape[1],
         )
 
     def grow(
@@ -195,6 +196,7 @@ class TreeGrower:
             size.n_looks - 1,
             request.min_gain,
             self._small_node(features),
+            request.groups,
         )
         decider = of_sample = sample.rows(request.sample, ranges[0])
         if all_rows is not None and request.all_rows is not None:
@@ -229,7 +231,7 @@ class TreeGrower:
             self.room = Room(
                 size,
                 _no_features(n_threads, look),
-                tree.make_nodes(n_threads, leaves, look),
+                tree.make_nodes(n_threads, leaves, look, size.n_words),
                 (
                     _found(take, "sample", n, every, spread, size.slots, n_threads),
                     # the node under a second look needs one more
@@ -251,6 +253,8 @@ class Size(NamedTuple):
     n_looks, look : int
         1, or 2 with a second look, and the features that this one sees.
     n_threads, n_lanes : int
+    n_words : int
+        Of the groups of features that may meet.
     """
 
     n_features: int
@@ -260,6 +264,7 @@ class Size(NamedTuple):
     look: int
     n_threads: int
     n_lanes: int
+    n_words: int
 
 
 class Room(NamedTuple):

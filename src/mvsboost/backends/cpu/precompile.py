@@ -175,7 +175,7 @@ def compile_the_rest() -> None:
     backend.draw(Poisson(key, 1.0))
     backend.begin_tree(0, key, _PACKING, None)
     tree = _stump(n_bins)
-    grown_nodes(make_nodes(1, 1, 0), 1, exact=False)
+    grown_nodes(make_nodes(1, 1, 0, 0), 1, exact=False)
     backend.leaf_sums(RowSet.ALL, tree, 0, scales)
     backend.apply_tree(tree, 0)
 
