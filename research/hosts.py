@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from mvsboost.errors import ParameterError
 from mvsboost.exact.numerics import sigmoid
-from mvsboost.exact.random import Purpose, stream_key
-from mvsboost.sampling import LAMBDA_FLOOR
-from research.draws import mvs_weights
+from mvsboost.interop.lightgbm import MVSObjective
+from mvsboost.sampling import MVS
 from research.turns import Pause
 
 __all__ = ["DRAWN", "HOSTS", "OWN", "Fitted"]
@@ -70,15 +69,16 @@ def _lightgbm(
         "num_threads": 1,
         "verbose": -1,
     }
-    start_score = 0.0
+    start_score, initial = 0.0, None
     if sampler["name"] == "mvs":
-        # an objective from outside gets no starting score from LightGBM
-        start_score = float(np.log(y.mean() / (1.0 - y.mean())))
-        parameters["objective"] = _SampledGradients(y, sampler, seed)
+        if isinstance(sampler["lam"], str) and sampler["lam"] != "root":
+            raise ParameterError("lam", sampler["lam"], "a number or 'root' for LightGBM")
+        objective = MVSObjective("logistic", MVS(sampler["rate"], sampler["lam"]), seed=seed)
+        parameters["objective"], initial = objective, objective.start_score(y)
+        start_score = float(initial[0])
         if sampler.get("support") == DRAWN:
             needed = cell["tree"]["min_data_in_leaf"] / sampler["rate"]
             parameters["min_data_in_leaf"] = round(needed)
-    initial = np.full(len(y), start_score) if start_score else None
     binning = {"verbose": -1, "feature_pre_filter": False, "data_random_seed": 1 + seed}
     rows = lgb.Dataset(X, y, init_score=initial, params=binning).construct()
     waited: list[float] = []
@@ -104,32 +104,6 @@ def _own_sampling(sampler: Mapping[str, Any]) -> dict[str, Any]:
             "other_rate": sampler["other_rate"],
         }
     return {}
-
-
-class _SampledGradients:
-    """LightGBM's logistic objective with the gradients of drawn rows weighted, of others 0.
-
-    LightGBM goes on to visit the rows that were not drawn: the quality of MVS can be seen in
-    it, not its speed. It counts them as well, in `min_data_in_leaf`, unless that is divided
-    by the rate (``support`` of the sampler).
-    """
-
-    def __init__(self, target: NDArray[np.int64], sampler: Mapping[str, Any], seed: int) -> None:
-        if isinstance(sampler["lam"], str) and sampler["lam"] != "root":
-            raise ParameterError("lam", sampler["lam"], "a number or 'root' for LightGBM")
-        self.target, self.sampler, self.seed, self.iteration = target, sampler, seed, 0
-
-    def __call__(self, scores: Floats, rows: Any) -> tuple[Floats, Floats]:
-        p = sigmoid(scores)
-        g, h = p - self.target, p * (1.0 - p)
-        lam = self.sampler["lam"]
-        if lam == "root":  # with the floor that it has here, without which it soon is nearly 0
-            floor = LAMBDA_FLOOR * float((g * g).sum() / (h * h).sum())
-            lam = max(float((g.sum() / h.sum()) ** 2), floor)
-        key = stream_key(self.seed, self.iteration, Purpose.DRAW)
-        self.iteration += 1
-        weight = mvs_weights(g, h, self.sampler["rate"], lam, key)
-        return g * weight, h * weight
 
 
 def _catboost(
