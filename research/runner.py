@@ -205,7 +205,7 @@ def _bar(progress: bool) -> Iterator[Callable[[int, int], None]]:
     try:
         from tqdm import tqdm
     except ImportError as error:
-        raise ImportError("the progress bar needs tqdm: pip install mvsboost[paper]") from error
+        raise ImportError("the progress bar needs tqdm: pip install tqdm") from error
     with tqdm(total=0, unit="cell", mininterval=0.5, smoothing=0.05) as bar:
 
         def show(steps: int, more: int) -> None:

@@ -509,7 +509,7 @@ def test_log_progress_leaves_the_level_as_it_was(data, make_config):
 
 def test_a_bar_without_tqdm_says_what_to_install(data, make_config, monkeypatch):
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)
-    with pytest.raises(ImportError, match=r"pip install mvsboost\[progress\]"):
+    with pytest.raises(ImportError, match=r"pip install tqdm"):
         train(data, make_config(n_estimators=1), callbacks=[ProgressBar()])
 
 

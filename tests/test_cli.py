@@ -15,7 +15,11 @@ import pytest
 
 import mvsboost
 from mvsboost.backends.cpu import compilation
+from mvsboost.boosting import TrainConfig, train
 from mvsboost.cli import main
+from mvsboost.data import Dataset
+from mvsboost.objectives import Squared
+from mvsboost.sampling import MVS
 
 Output = pytest.CaptureFixture[str]
 
@@ -119,6 +123,32 @@ def test_numbers_are_predicted_too(csv: Path, tmp_path: Path, capsys: Output) ->
     assert facts["parameters"]["learning_rate"] == 0.3
     assert main(["predict", str(csv), "--model", model, "--proba"]) == 2
     assert "--proba must be left out" in capsys.readouterr().err
+
+
+def test_quantiles_have_a_column_each(csv: Path, tmp_path: Path) -> None:
+    model, out = str(tmp_path / "m.json"), tmp_path / "out.csv"
+    command = ["train", str(csv), "--target", "x", "--drop", "w", "y", "--model", model]
+    assert main([*command, "--set", "objective=quantile", "quantile=[0.1, 0.9]"]) == 0
+    assert main(["predict", str(csv), "--model", model, "--out", str(out)]) == 0
+    found = pd.read_csv(out)
+    assert list(found) == ["q0.1", "q0.9"]
+    assert (found["q0.1"] <= found["q0.9"]).all()
+    assert main(["explain", str(csv), "--model", model, "--out", str(out)]) == 0
+    assert list(pd.read_csv(out)) == ["q0.1: c", "q0.1: mean", "q0.9: c", "q0.9: mean"]
+
+
+def test_help_shows_examples(capsys: Output) -> None:
+    for command in ("train", "predict", "compare", "explain", "info"):
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        assert f"  mvsboost {command} " in capsys.readouterr().out
+
+
+def test_a_file_of_no_estimator(tmp_path: Path, capsys: Output) -> None:
+    data = Dataset.from_data(np.arange(60.0)[:, None], np.arange(60.0))
+    train(data, TrainConfig(Squared(), MVS(0.5), n_estimators=1)).model.save(tmp_path / "m.json")
+    assert main(["predict", "adult", "--model", str(tmp_path / "m.json")]) == 1
+    assert "was not saved by an estimator" in capsys.readouterr().err
 
 
 def test_pipes(csv: Path) -> None:

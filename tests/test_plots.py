@@ -262,5 +262,5 @@ def test_without_matplotlib_the_extra_is_named(
 ) -> None:
     monkeypatch.delitem(sys.modules, "matplotlib.pyplot")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r"pip install mvsboost\[plot\]"):
+    with pytest.raises(ImportError, match=r"pip install matplotlib"):
         plot_importance(estimator)

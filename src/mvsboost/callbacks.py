@@ -267,7 +267,7 @@ class LogProgress(Callback):
 
 
 class ProgressBar(Callback):
-    """A progress bar (needs tqdm: ``pip install mvsboost[progress]``)."""
+    """A progress bar (needs tqdm: ``pip install tqdm``)."""
 
     def __init__(self, **options: Any) -> None:
         self._options = options
@@ -282,7 +282,7 @@ class ProgressBar(Callback):
         try:
             from tqdm.auto import tqdm
         except ImportError as error:
-            message = "the progress bar needs tqdm: pip install mvsboost[progress]"
+            message = "the progress bar needs tqdm: pip install tqdm"
             raise ImportError(message) from error
         first = progress.iteration + 1
         self._bar = tqdm(total=progress.n_iterations, initial=first, unit="tree", **self._options)

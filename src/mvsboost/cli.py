@@ -40,6 +40,31 @@ Tables are CSV, Parquet, Arrow or Feather by their suffix; - is CSV from or to a
 """
 
 
+_EXAMPLES_OF = {
+    "train": """examples:
+  mvsboost train data.csv --target y
+  mvsboost train data.parquet --target y --drop id --categorical zip --model y.json.gz
+  mvsboost train data.csv --target y --validation-fraction 0.2 --set n_estimators=2000 sampler=goss
+""",
+    "predict": """examples:
+  mvsboost predict new.csv --out predictions.csv
+  cat new.csv | mvsboost predict - --proba > probabilities.csv
+""",
+    "compare": """examples:
+  mvsboost compare data.parquet --target y --budget 10min
+  mvsboost compare data.csv --target y --rates 0.05 0.1 --peers LightGBM --set max_leaves=63
+""",
+    "explain": """examples:
+  mvsboost explain new.csv --out contributions.parquet
+  mvsboost explain new.csv --top 10
+""",
+    "info": """examples:
+  mvsboost info
+  mvsboost info model.json --json
+""",
+}
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; the exit code says how it ended.
 
@@ -117,7 +142,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"mvsboost {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     for name, (help_, add) in _ARGUMENTS.items():
-        command = commands.add_parser(name, help=help_, description=help_[0].upper() + help_[1:])
+        command = commands.add_parser(
+            name,
+            help=help_,
+            description=f"{help_[0].upper()}{help_[1:]}.",
+            epilog=_EXAMPLES_OF.get(name),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
         add(command)
     return parser
 
@@ -153,23 +184,42 @@ def _add_target(parser: argparse.ArgumentParser) -> None:
 
 def _add_compare(parser: argparse.ArgumentParser) -> None:
     _add_target(parser)
-    parser.add_argument("--out", default="comparison", metavar="DIR", help="folder (%(default)s)")
-    parser.add_argument("--rates", type=float, nargs="+", metavar="RATE", help="0.1 0.2 0.3 0.5")
-    parser.add_argument("--folds", type=int, default=5, metavar="N", help="%(default)s")
     parser.add_argument(
-        "--trees", type=int, default=1000, metavar="N", help="at most (%(default)s)"
+        "--out",
+        default="comparison",
+        metavar="DIR",
+        help="folder that keeps all fits, and gets the page (%(default)s)",
     )
     parser.add_argument(
-        "--budget", metavar="TIME", help="10min, 2h: what is of most use comes first"
+        "--rates", type=float, nargs="+", metavar="RATE", help="sample rates (0.1 0.2 0.3 0.5)"
+    )
+    parser.add_argument("--folds", type=int, default=5, metavar="N", help="folds (%(default)s)")
+    parser.add_argument(
+        "--trees", type=int, default=1000, metavar="N", help="of a fit at most (%(default)s)"
     )
     parser.add_argument(
-        "--peers", nargs="+", default=[], metavar="LIBRARY", help="LightGBM, XGBoost, CatBoost"
+        "--budget",
+        metavar="TIME",
+        help="such as 90s, 10min or 2h; fits of most use come first, the others are left out",
+    )
+    parser.add_argument(
+        "--peers",
+        nargs="+",
+        default=[],
+        metavar="LIBRARY",
+        help="to have beside: LightGBM XGBoost CatBoost",
+    )
+
+
+def _add_model_file(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--model", default="model.json", metavar="FILE", help="file of the model (%(default)s)"
     )
 
 
 def _add_train(parser: argparse.ArgumentParser) -> None:
     _add_target(parser)
-    parser.add_argument("--model", default="model.json", metavar="FILE", help="%(default)s")
+    _add_model_file(parser)
     parser.add_argument(
         "--validation-fraction",
         type=float,
@@ -180,7 +230,7 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
 
 def _add_model(parser: argparse.ArgumentParser, out: str) -> None:
     _add_table(parser, "table with the columns of training")
-    parser.add_argument("--model", default="model.json", metavar="FILE", help="%(default)s")
+    _add_model_file(parser)
     parser.add_argument(
         "--out", default="-", metavar="FILE", help=f"{out} (by default CSV to a pipe)"
     )
@@ -318,13 +368,16 @@ def _last_metrics(model: Any) -> dict[str, float]:
 
 def _load(path: str) -> Any:
     """The estimator of a model file."""
-    from mvsboost import Model, MVSClassifier, MVSRegressor
+    from mvsboost.estimators import load_estimator
 
-    kind = Model.load(path).metadata.get("estimator")
-    kinds: dict[Any, Any] = {"MVSClassifier": MVSClassifier, "MVSRegressor": MVSRegressor}
-    if kind not in kinds:
-        raise ParameterError("--model", path, "a file that an estimator has saved")
-    return kinds[kind].load(path)
+    return load_estimator(path)
+
+
+def _outputs_of(model: Any) -> list[str]:
+    """What each of several outputs is called: a class, or a quantile."""
+    if hasattr(model, "classes_"):
+        return [str(name) for name in model.classes_]
+    return [f"q{alpha:g}" for alpha in model.model_.objective.leaf_quantile]
 
 
 def _features_of(options: argparse.Namespace, model: Any) -> Any:
@@ -351,7 +404,10 @@ def _predict(options: argparse.Namespace) -> None:
         scores = model.model_.raw_scores(bins)
         columns = {f"score_{k}" if len(scores) > 1 else "score": s for k, s in enumerate(scores)}
     else:
-        columns = {"prediction": model.predict(X)}
+        found = model.predict(X)
+        columns = {"prediction": found}
+        if found.ndim == 2:
+            columns = {name: found[:, k] for k, name in enumerate(_outputs_of(model))}
     write_table(columns, options.out)
 
 
@@ -373,7 +429,7 @@ def _explain(options: argparse.Namespace) -> None:
     else:
         columns = {
             f"{c}: {name}": found[:, k, j]
-            for k, c in enumerate(model.classes_)
+            for k, c in enumerate(_outputs_of(model))
             for j, name in enumerate(names)
         }
     write_table(columns, options.out)

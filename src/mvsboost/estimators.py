@@ -58,7 +58,7 @@ from mvsboost.runtime.threads import available_cores
 from mvsboost.sampling import Sampler, make_sampler
 from mvsboost.trees import TreeParams
 
-__all__ = ["MVSClassifier", "MVSRegressor"]
+__all__ = ["MVSClassifier", "MVSRegressor", "load_estimator"]
 
 logger = logging.getLogger("mvsboost")
 
@@ -901,6 +901,15 @@ class MVSRegressor(RegressorMixin, _MVSEstimator):  # type: ignore[misc]
     def _predictions(self, scores: NDArray[np.float64]) -> NDArray[Any]:
         values: NDArray[Any] = self.model_.objective.link.inverse(scores)
         return values[0] if len(values) == 1 else values.T
+
+
+def load_estimator(path: str | PathLike[str]) -> MVSClassifier | MVSRegressor:
+    """The estimator of a model file, of whichever kind it is."""
+    kinds = {kind.__name__: kind for kind in (MVSClassifier, MVSRegressor)}
+    kind = Model.load(path).metadata.get("estimator")
+    if kind not in kinds:
+        raise ModelFormatError(f"{path} was not saved by an estimator: load it by Model.load")
+    return kinds[kind].load(path)
 
 
 def _say_why_flat(model: Model, n_rows: int, config: TrainConfig) -> None:

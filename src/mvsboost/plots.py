@@ -198,7 +198,7 @@ def new_axes(width: float, height: float, rows: int = 1, columns: int = 1) -> li
     try:
         from matplotlib import pyplot
     except ImportError as error:
-        raise ImportError("plots need matplotlib: pip install mvsboost[plot]") from error
+        raise ImportError("plots need matplotlib: pip install matplotlib") from error
     figure, axes = pyplot.subplots(
         rows, columns, figsize=(width, height), layout="constrained", squeeze=False
     )

@@ -181,7 +181,7 @@ def _display(
     try:
         from tqdm.auto import tqdm
     except ImportError as error:
-        message = "the display needs tqdm: pip install mvsboost[progress], or progress=False"
+        message = "the display needs tqdm: pip install tqdm, or progress=False"
         raise ImportError(message) from error
     shape = "{l_bar}{bar}| {n_fmt}/{total_fmt} fits{postfix}"
     with tqdm(total=total, initial=done, bar_format=shape, mininterval=0.2) as bar:

@@ -10,8 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from mvsboost.estimators import MVSClassifier, MVSRegressor
-from mvsboost.model import Model
+from mvsboost.estimators import MVSClassifier, MVSRegressor, load_estimator
 
 __all__ = ["autolog", "load_model", "log_fit", "log_model"]
 
@@ -66,8 +65,7 @@ def load_model(uri: str) -> Any:
 
 def _load_pyfunc(path: str) -> Any:
     """Called by MLflow with what `log_model` gave as data."""
-    kinds = {kind.__name__: kind for kind in (MVSClassifier, MVSRegressor)}
-    return kinds[Model.load(path).metadata["estimator"]].load(path)
+    return load_estimator(path)
 
 
 def log_fit(model: Any) -> None:
