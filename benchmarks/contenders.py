@@ -74,7 +74,7 @@ class Ours(Contender):
     def boost(self, prepared: Any, iterations: int, leaves: int, watch: Watch | None = None) -> Any:
         from mvsboost.boosting import TrainConfig, train
         from mvsboost.callbacks import Callback
-        from mvsboost.estimators import MIN_SAMPLED
+        from mvsboost.estimators.fitting import MIN_SAMPLED
         from mvsboost.metrics import get_metric
         from mvsboost.objectives import Logistic
         from mvsboost.sampling import make_sampler

@@ -171,8 +171,8 @@ def estimator_page(name: str) -> str:
 
 def public_methods(cls: type) -> list[str]:
     """Methods of the library's own classes, in order of definition."""
-    own = [c for c in reversed(cls.__mro__) if c.__module__ == estimators.__name__]
-    names = dict.fromkeys(name for c in own for name in vars(c))
+    own = [c for c in reversed(cls.__mro__) if c.__module__.startswith(estimators.__name__)]
+    names = dict.fromkeys(["fit", *(name for c in own for name in vars(c))])
     static = {name: inspect.getattr_static(cls, name) for name in names if name[0] != "_"}
     kinds = (types.FunctionType, classmethod)
     return [name for name, member in static.items() if isinstance(member, kinds)]
