@@ -263,8 +263,9 @@ def groups_by_feature(constraints: Any, dataset: Dataset) -> list[list[int]]:
             {_column_index(key, names, "interaction_constraints") for key in group}
             for group in constraints
         ]
-    feature = {int(column): f for f, column in enumerate(dataset.mapper.source)}
-    found = [sorted(feature[column] for column in g if column in feature) for g in by_column]
+    # a column may be several features: target statistics of several classes
+    source = dataset.mapper.source
+    found = [[f for f, column in enumerate(source) if column in group] for group in by_column]
     return [group for group in found if group]
 
 

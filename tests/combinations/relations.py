@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from cases import (
     BY_DTYPE,
     BY_NAME,
@@ -43,6 +44,8 @@ from mvsboost.backends.composite import CompositeBackend
 from mvsboost.backends.cpu import CPUBackend
 from mvsboost.backends.cpu.growing import Ways
 from mvsboost.backends.reference import ReferenceBackend
+from mvsboost.data import ingest
+from mvsboost.data.columns import UNSEEN, CategoricalColumn
 from mvsboost.errors import SchemaError
 from mvsboost.objectives import make_objective as as_objective
 from mvsboost.runtime.threads import Smallest, ThreadPool
@@ -776,6 +779,132 @@ def integer_weights_are_copies(case: Case) -> None:
 
 
 # --- what a model may say -----------------------------------------------------------------------
+
+
+def _more(case: Case) -> dict[str, Any]:
+    """Parameters that no field of a case has, by its seed."""
+    n, seed = len(case.columns), case.seed
+    groups = [
+        None,
+        "no_interactions",
+        "pairwise",
+        [[seed % n, (seed >> 3) % n], [(seed >> 6) % n]],
+    ][(seed >> 2) % 4]
+    changes: dict[str, Any] = {
+        "l1": (0.0, 0.3, 3.0)[(seed >> 4) % 3],
+        "interaction_constraints": groups,
+    }
+    others = {
+        "squared": ["huber", "squared"],
+        "poisson": ["poisson", "gamma", "tweedie"],
+        "absolute": ["quantile"],
+    }.get(case.objective)
+    if others:
+        changes["objective"] = others[(seed >> 5) % len(others)]
+        if changes["objective"] == "quantile":
+            changes["quantile"] = [0.2, 0.5, 0.9]
+    return changes
+
+
+def _more_data(case: Case, changes: Mapping[str, Any]) -> Data:
+    data = make_data(case)
+    if changes.get("objective") == "gamma":  # which no target of 0 has
+        data = replace(data, y=data.y + 1e-3)
+    return data
+
+
+def _branches(tree: Any, node: int = 0, path: frozenset[int] = frozenset()) -> Iterator[Any]:
+    """The features on the way to each leaf."""
+    if tree.left[node] < 0:
+        yield path
+        return
+    for child in (tree.left[node], tree.right[node]):
+        yield from _branches(tree, int(child), path | {int(tree.feature[node])})
+
+
+@relation(constrained=(False,))
+def more_parameters_agree(case: Case) -> None:
+    """With penalties, groups of columns and more objectives, backends agree and groups hold."""
+    changes = _more(case)
+    data = _more_data(case, changes)
+    estimator = fitted(case, data, **changes)
+    first = written(estimator)
+    with sliced(2):
+        assert first == written(fitted(case, data, **changes)), "two threads"
+    assert first == written(fitted(case, data, device="reference", **changes)), "reference"
+    groups, n = changes["interaction_constraints"], len(case.columns)
+    if isinstance(groups, list):
+        rest = set(range(n)) - {column for group in groups for column in group}
+        groups = [*map(set, groups), rest]
+    source = estimator.model_.mapper.source
+    for trees in estimator.model_.iterations:
+        for path in (path for tree in trees for path in _branches(tree)):
+            columns = {int(source[feature]) for feature in path}
+            if isinstance(groups, list):
+                assert any(columns <= group for group in groups), f"{columns} met"
+            elif groups is not None:
+                assert len(columns) <= (1 if groups == "no_interactions" else 2), f"{columns} met"
+
+
+@relation()
+def contributions_are_the_score(case: Case) -> None:
+    """Contributions add up to the raw score, and interactions to contributions."""
+    data, more = make_data(case), make_data(case, stream=1)
+    estimator = fitted(case, data)
+    X = more.table(case.container)
+    scores = scores_of(estimator, X).T.reshape(more.n_rows, -1)
+    parts = estimator.predict_contributions(X).reshape(*scores.shape, -1)
+    size = 1e-9 * (1.0 + np.abs(scores).max())
+    np.testing.assert_allclose(parts.sum(axis=2), scores, rtol=0.0, atol=size)
+    pairs = estimator.predict_contributions(X, interactions=True)
+    pairs = pairs.reshape(*parts.shape, parts.shape[-1])
+    np.testing.assert_allclose(pairs.sum(axis=3), parts, rtol=0.0, atol=size)
+    np.testing.assert_allclose(pairs, np.swapaxes(pairs, 2, 3), rtol=0.0, atol=size)
+
+
+@relation(without=("date", "zoned date", "duration"))
+def lightgbm_says_the_same(case: Case) -> None:
+    """A model exported to LightGBM predicts what it does."""
+    pytest.importorskip("lightgbm")
+    estimator = fitted(case)
+    booster, schema = estimator.to_lightgbm(), estimator.model_.schema
+    for stream in (0, 1):
+        X = make_data(case, stream=stream).table(case.container)
+        columns = schema.check(ingest(X), by_name=isinstance(X, Mapping)).columns
+        read = np.column_stack(
+            [
+                np.where(c.codes < 0, np.nan, c.codes)
+                if isinstance(c, CategoricalColumn)
+                else np.asarray(c.values, float)
+                for c in columns
+            ]
+        )
+        known = np.ones(len(read), bool)
+        for column in columns:
+            if isinstance(column, CategoricalColumn):
+                known &= column.codes != UNSEEN
+        ours = scores_of(estimator, X).T[known]
+        theirs = booster.predict(read, raw_score=True).reshape(len(read), -1)[known]
+        size = 1e-6 * max(1.0, np.abs(ours).max(initial=0.0))
+        np.testing.assert_allclose(theirs, ours, rtol=0.0, atol=size, err_msg=f"stream {stream}")
+
+
+@relation(sampler=("none",), validation=(False,), constrained=(False,))
+def refitted_on_the_same_rows_it_is_the_same(case: Case) -> None:
+    """New leaf values from the rows of training are the old ones; none of them keeps the old."""
+    data = make_data(case)
+    estimator = fitted(case, data)
+    X = data.table(case.container)
+    scores = scores_of(estimator, X)
+    size = 1e-9 * (1e-300 + np.abs(scores).max())
+    kept = estimator.refit(X, data.y, data.weight, keep=1.0)
+    np.testing.assert_allclose(scores_of(kept, X), scores, rtol=0.0, atol=size)
+    if case.has_statistics:  # their values are other ones in training than in prediction
+        return
+    again = estimator.refit(X, data.y, data.weight, keep=0.0)
+    # leaves are sums in fixed point
+    size = 1e-6 * (1e-300 + np.abs(scores - scores.mean(axis=1, keepdims=True)).max())
+    np.testing.assert_allclose(scores_of(again, X), scores, rtol=0.0, atol=size)
 
 
 @relation(constrained=(True,), having=NUMERIC)

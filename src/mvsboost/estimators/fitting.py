@@ -392,10 +392,14 @@ class MVSEstimator(FittedEstimator):
         model, other = self.model_, self._snapshot()
         other.__dict__ = dict(vars(self))
         self._note_columns(X, reset=False)
+        columns = model.schema.check(ingest(X), type(self).__name__, by_name=isinstance(X, Mapping))
+        target = self._encode_target(y, model)
+        check_lengths(columns.n_rows, y=target)
+        weight = check_weight(sample_weight, columns.n_rows, "sample_weight")
         dataset = Dataset.from_data(
-            model.schema.check(ingest(X), type(self).__name__, by_name=isinstance(X, Mapping)),
-            self._encode_target(y, model),
-            weight=sample_weight,
+            columns,
+            target,
+            weight=self._class_weighted(target, weight),
             n_classes=self._n_classes(),
             mapper=model.mapper,
             schema=model.schema,
