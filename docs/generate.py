@@ -308,8 +308,10 @@ def watching_page() -> str:
                 "Callbacks get a `Progress`, which has:",
                 bullet_list(sections(callbacks.Progress.__doc__ or "")["Attributes"]),
                 "## Plots",
-                "Plots need matplotlib. They take a fitted estimator and return a `Figure`, which "
-                "a notebook shows and `figure.savefig(...)` saves. `pyplot` is not involved.",
+                "Plots need matplotlib. They take a fitted estimator and return Axes, or draw on "
+                "those of `ax=`. A notebook shows them, `plt.show()` does in a script, and "
+                "`ax.figure.savefig(...)` saves them. A notebook shows progress bars, the "
+                "parameters of an estimator and the answer of a comparison, too.",
                 *(docstring_section(function, "###") for function in shown),
             ]
         )
