@@ -8,7 +8,7 @@ column with more categories than bins becomes a few numeric ones first, see
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -18,8 +18,8 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from mvsboost.data.columns import UNSEEN, CategoricalColumn, Columns, Floats
-from mvsboost.data.schema import Schema
+from mvsboost.data.columns import UNSEEN, CategoricalColumn, Column, Columns, Floats
+from mvsboost.data.schema import Feature, Schema
 from mvsboost.data.target_statistics import TargetStatistics, row_order
 from mvsboost.errors import DataError, ParameterError
 from mvsboost.exact.dtypes import BIN, MAX_BINS
@@ -218,6 +218,14 @@ def _write_rows(
     return bins
 
 
+def _by_row(binned: list[NDArray[np.uint8]], n_rows: int) -> NDArray[np.uint8]:
+    """Columns of bins as rows; each is let go of once it has been copied."""
+    bins = np.empty((n_rows, len(binned)), BIN)
+    for feature in reversed(range(len(binned))):
+        bins[:, feature] = binned.pop()
+    return bins
+
+
 # --- the mapper ---------------------------------------------------------------------------------
 
 
@@ -313,12 +321,16 @@ class TrainingRows:
         sources = _statistics_sources(features)
         if not sources or targets is None:
             return None
-        check = crc32(np.ascontiguousarray(targets).data)
+        check = _checksum(targets)
         for source in sources:
             column = columns.columns[source]
             assert isinstance(column, CategoricalColumn)
-            check = crc32(np.ascontiguousarray(column.codes).data, check)
+            check = _checksum(column.codes, check)
         return cls(int(seed), columns.n_rows, check)
+
+
+def _checksum(values: NDArray[Any], before: int = 0) -> int:
+    return crc32(np.ascontiguousarray(values).data, before)
 
 
 @dataclass(frozen=True, eq=False)
@@ -403,6 +415,44 @@ class BinMapper:
         features, sources = zip(*encoder.encode(columns, schema), strict=True)
         training = TrainingRows.of(features, columns, targets, seed)
         return cls(features, training), _write_rows(sources, columns.n_rows, n_threads)
+
+    @classmethod
+    def fit_transform_by_column(
+        cls,
+        columns: Iterable[tuple[Column, Feature]],
+        n_rows: int,
+        *,
+        targets: NDArray[np.float64] | None = None,
+        weight: NDArray[np.float64] | None = None,
+        max_bins: int = MAX_BINS,
+        seed: int = 0,
+        sample_rows: int = SAMPLE_ROWS,
+        n_threads: int = 1,
+    ) -> tuple[BinMapper, NDArray[np.uint8]]:
+        """What `fit_transform` gives, from one column at a time: no two are needed at once.
+
+        Parameters
+        ----------
+        columns : iterable of pairs of Column and Feature
+            The input columns in their order.
+        n_rows : int
+        targets, weight, max_bins, seed, sample_rows, n_threads
+            Those of `fit_transform`.
+        """
+        _check_settings(max_bins, sample_rows)
+        rows = _sample(n_rows, seed, sample_rows)
+        encoder = _Encoder(targets, weight, seed, max_bins, rows)
+        features: list[BinFeature] = []
+        binned: list[NDArray[np.uint8]] = []
+        check = 0 if targets is None else _checksum(targets)
+        for source, (column, field) in enumerate(columns):
+            encoded = encoder.encode_one(column, field, source)
+            features += [feature for feature, _ in encoded]
+            binned += [_write_rows([one], n_rows, n_threads)[:, 0] for _, one in encoded]
+            if isinstance(column, CategoricalColumn) and encoded[0][0].values is not None:
+                check = _checksum(column.codes, check)
+        training = TrainingRows(int(seed), n_rows, check) if _statistics_sources(features) else None
+        return cls(tuple(features), training), _by_row(binned, n_rows)
 
     def transform_again(
         self,
@@ -555,20 +605,23 @@ class _Encoder:
     def encode(
         self, columns: Columns, schema: Schema
     ) -> list[tuple[BinFeature, _Numbers | _Codes]]:
-        encoded: list[tuple[BinFeature, _Numbers | _Codes]] = []
-        for source, (column, field) in enumerate(
-            zip(columns.columns, schema.features, strict=True)
-        ):
-            if not isinstance(column, CategoricalColumn):
-                edges = self._edges(column.values)
-                feature = BinFeature(field.name, source, edges)
-                encoded.append((feature, _Numbers(column.values, edges)))
-            elif len(column.categories) <= self.max_bins:
-                feature = BinFeature(field.name, source, None, n_categories=len(column.categories))
-                encoded.append((feature, _Codes(column.codes, feature.table)))
-            else:
-                encoded.extend(self._statistics(column, field.name, source))
-        return encoded
+        pairs = zip(columns.columns, schema.features, strict=True)
+        return [
+            one
+            for source, (column, field) in enumerate(pairs)
+            for one in self.encode_one(column, field, source)
+        ]
+
+    def encode_one(
+        self, column: Column, field: Feature, source: int
+    ) -> list[tuple[BinFeature, _Numbers | _Codes]]:
+        if not isinstance(column, CategoricalColumn):
+            edges = self._edges(column.values)
+            return [(BinFeature(field.name, source, edges), _Numbers(column.values, edges))]
+        if len(column.categories) <= self.max_bins:
+            feature = BinFeature(field.name, source, None, n_categories=len(column.categories))
+            return [(feature, _Codes(column.codes, feature.table))]
+        return self._statistics(column, field.name, source)
 
     def _edges(self, values: Floats) -> NDArray[np.float64]:
         return find_edges(values if self.rows is None else values[self.rows], self.max_bins)

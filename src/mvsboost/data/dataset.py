@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +12,10 @@ from numpy.typing import NDArray
 
 from mvsboost.backends.messages import BinnedRows
 from mvsboost.data.binning import SAMPLE_ROWS, BinMapper
-from mvsboost.data.columns import UNSEEN, CategoricalColumn, Columns
+from mvsboost.data.columns import UNSEEN, CategoricalColumn, Column, Columns
 from mvsboost.data.ingest import CategoricalFeatures, ingest
-from mvsboost.data.schema import Schema
+from mvsboost.data.parquet import ParquetTable, Source
+from mvsboost.data.schema import Feature, Schema
 from mvsboost.data.target_statistics import target_columns
 from mvsboost.errors import DataError, ParameterError
 from mvsboost.exact.dtypes import MAX_BINS, WEIGHT
@@ -120,6 +122,57 @@ class Dataset:
         start = check_init_score(init_score, columns.n_rows)
         rows = BinnedRows(bins, mapper.n_bins, target, weights, start=start)
         return cls(schema, mapper, rows, unit, for_training)
+
+    @classmethod
+    def from_parquet(
+        cls,
+        source: Source,
+        target: str,
+        *,
+        weight: str | None = None,
+        categorical_features: CategoricalFeatures = "auto",
+        max_bins: int = MAX_BINS,
+        n_classes: int = 0,
+        seed: int = 0,
+        sample_rows: int = SAMPLE_ROWS,
+        n_threads: int = 1,
+    ) -> Dataset:
+        """Bin a table in Parquet files, one column at a time; the model is that of `from_data`.
+
+        Besides the bins no more than one column is in memory. Needs pyarrow.
+
+        Parameters
+        ----------
+        source : path, pattern, or list of them
+            A file, a folder of files, or a pattern such as ``"part-*.parquet"``. Rows follow one
+            another in the order of the files' names.
+        target, weight : str
+            Their columns.
+        categorical_features, max_bins, n_classes, seed, sample_rows, n_threads
+            Those of `from_data`.
+        """
+        table = ParquetTable(source)
+        y = _check_target(table.vector(target, "target"), table.n_rows, n_classes)
+        weights, unit = _in_units(check_weight(table.vector(weight, "weight"), table.n_rows))
+        features: list[Feature] = []
+
+        def noted() -> Iterator[tuple[Column, Feature]]:
+            for column, feature in table.columns([target, weight], categorical_features):
+                features.append(feature)
+                yield column, feature
+
+        mapper, bins = BinMapper.fit_transform_by_column(
+            noted(),
+            table.n_rows,
+            targets=target_columns(y, n_classes),
+            weight=weights,
+            max_bins=max_bins,
+            seed=seed,
+            sample_rows=sample_rows,
+            n_threads=n_threads,
+        )
+        rows = BinnedRows(bins, mapper.n_bins, y, weights)
+        return cls(Schema(tuple(features), named=True), mapper, rows, unit)
 
     @property
     def n_rows(self) -> int:

@@ -28,7 +28,7 @@ from mvsboost.data.columns import (
 )
 from mvsboost.errors import DataError, ParameterError
 
-__all__ = ["CategoricalFeatures", "as_table", "ingest"]
+__all__ = ["CategoricalFeatures", "as_table", "chosen_columns", "ingest"]
 
 CategoricalFeatures: TypeAlias = str | Sequence[str] | Sequence[int] | Sequence[bool] | None
 
@@ -366,7 +366,7 @@ def _assign_kinds(columns: Columns, categorical_features: CategoricalFeatures) -
         if categorical_features != "auto":
             raise _not_allowed(categorical_features)
         return columns
-    chosen = _chosen(columns, categorical_features)
+    chosen = chosen_columns(columns.names, columns.n_columns, categorical_features)
     read: list[Column] = []
     for j, column in enumerate(columns.columns):
         if j in chosen:
@@ -388,18 +388,24 @@ def _not_allowed(value: object) -> ParameterError:
     return ParameterError("categorical_features", value, allowed)
 
 
-def _chosen(columns: Columns, wanted: Any) -> set[int]:
+def chosen_columns(names: Sequence[str] | None, n: int, wanted: Any) -> set[int]:
+    """Positions of the columns that `categorical_features` names, out of n.
+
+    Examples
+    --------
+    >>> chosen_columns(["age", "city"], 2, ["city"])
+    {1}
+    """
     if wanted is None:
         return set()
     items = np.asarray(wanted).tolist() if isinstance(wanted, np.ndarray) else list(wanted)
-    n = columns.n_columns
     if items and all(isinstance(i, (bool, np.bool_)) for i in items):
         if len(items) != n:
             allowed = f"a mask of one value for each of the {n} columns"
             raise ParameterError("categorical_features", wanted, allowed)
         return {j for j, yes in enumerate(items) if yes}
     if all(isinstance(i, str) for i in items):
-        return {_position(name, columns) for name in items}
+        return {_position(name, names) for name in items}
     if all(isinstance(i, (int, np.integer)) for i in items):
         for i in items:
             if not 0 <= i < n:
@@ -408,10 +414,10 @@ def _chosen(columns: Columns, wanted: Any) -> set[int]:
     raise _not_allowed(wanted)
 
 
-def _position(name: str, columns: Columns) -> int:
-    if columns.names is None:
+def _position(name: str, names: Sequence[str] | None) -> int:
+    if names is None:
         allowed = "indices or a mask, since the columns of X have no names"
         raise ParameterError("categorical_features", name, allowed)
-    if name not in columns.names:
-        raise ParameterError("categorical_features", name, f"one of {list(columns.names)}")
-    return columns.names.index(name)
+    if name not in names:
+        raise ParameterError("categorical_features", name, f"one of {list(names)}")
+    return names.index(name)
