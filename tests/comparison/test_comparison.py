@@ -127,8 +127,9 @@ def test_parameters_of_the_estimator():
 def test_other_libraries_beside(library, module_name):
     pytest.importorskip(module_name)
     X, y = table(200)
-    for target in (y, y > 0.4):
-        found = compare(X, target, peers=[library], **SMALL)
+    weight = np.linspace(0.5, 2.0, 200)
+    for target, w in ((y, None), (y > 0.4, weight), (np.digitize(y, [0.0, 1.0]), None)):
+        found = compare(X, target, sample_weight=w, peers=[library], **SMALL)
         assert found.changes[-1].setting == Setting(library, 1.0)
         assert found.changes[-1].error < 1.5
         assert found.verdict.setting.method != library
@@ -141,6 +142,30 @@ def test_the_text_and_the_table(found):
     frame = found.to_dataframe()
     assert frame["setting"].iloc[0] == "all rows"
     assert frame.shape == (5, 10)
+
+
+@pytest.mark.parametrize("library", [None, "LightGBM", "XGBoost", "CatBoost"])
+def test_rows_that_weigh_nothing_are_not_there(library):
+    """Neither in learning, nor in stopping, nor in judging."""
+    X, y = table(600)
+    wrong = np.arange(600) % 3 == 0
+    target = np.where(wrong, -5.0 * y, y)
+    peers = [] if library is None else [library]
+    if library is not None:
+        pytest.importorskip(library.lower())
+    options = {**SMALL, "n_estimators": 40, "peers": peers}
+    heavy, light = (
+        compare(X, target, sample_weight=w, **options).changes[-1 if peers else 0].error
+        for w in (None, np.where(wrong, 0.0, 1.0))
+    )
+    assert light < 0.5 * heavy
+    assert light < 0.8
+
+
+def test_labels_that_are_missing_are_named():
+    X, _ = table(60)
+    with pytest.raises(DataError, match="missing label: row 1 holds None"):
+        compare(X, np.array(["a", None, "b"] * 20, object), **SMALL)
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def fit_on_fold(
     return Fit(
         setting,
         fold,
-        error=protocol.task.error(judged.target, predict(judged.columns)),
+        error=protocol.task.error(judged.target, predict(judged.columns), judged.weight),
         seconds=seconds,
         trees=int(model.best_iteration_ or model.n_iter_),
         rows=float(np.mean([record["rows"] for record in history])),

@@ -49,17 +49,27 @@ def _frame(columns: Columns) -> Any:
     )
 
 
-def _lightgbm(protocol: Protocol, parts: Sequence[Any], y: Sequence[Any]) -> Any:
+# of three parts, each function trains on the first and stops by the second; weights may be None
+
+
+def _lightgbm(protocol: Protocol, parts: Sequence[Any], rows: Sequence[Rows]) -> Any:
     import lightgbm as lgb
 
     kind = lgb.LGBMClassifier if protocol.task.is_classification else lgb.LGBMRegressor
     model = kind(n_estimators=protocol.n_estimators, verbosity=-1)
     stop = lgb.early_stopping(protocol.patience, verbose=False)
-    model.fit(parts[0], y[0], eval_set=[(parts[1], y[1])], callbacks=[stop])
+    model.fit(
+        parts[0],
+        rows[0].target,
+        sample_weight=rows[0].weight,
+        eval_set=[(parts[1], rows[1].target)],
+        eval_sample_weight=None if rows[1].weight is None else [rows[1].weight],
+        callbacks=[stop],
+    )
     return model, model.best_iteration_
 
 
-def _xgboost(protocol: Protocol, parts: Sequence[Any], y: Sequence[Any]) -> Any:
+def _xgboost(protocol: Protocol, parts: Sequence[Any], rows: Sequence[Rows]) -> Any:
     import xgboost as xgb
 
     kind = xgb.XGBClassifier if protocol.task.is_classification else xgb.XGBRegressor
@@ -69,11 +79,18 @@ def _xgboost(protocol: Protocol, parts: Sequence[Any], y: Sequence[Any]) -> Any:
         enable_categorical=True,
         verbosity=0,
     )
-    model.fit(parts[0], y[0], eval_set=[(parts[1], y[1])], verbose=False)
+    model.fit(
+        parts[0],
+        rows[0].target,
+        sample_weight=rows[0].weight,
+        eval_set=[(parts[1], rows[1].target)],
+        sample_weight_eval_set=None if rows[1].weight is None else [rows[1].weight],
+        verbose=False,
+    )
     return model, model.best_iteration + 1
 
 
-def _catboost(protocol: Protocol, parts: Sequence[Any], y: Sequence[Any]) -> Any:
+def _catboost(protocol: Protocol, parts: Sequence[Any], rows: Sequence[Rows]) -> Any:
     import catboost as cb
 
     kind = cb.CatBoostClassifier if protocol.task.is_classification else cb.CatBoostRegressor
@@ -81,11 +98,14 @@ def _catboost(protocol: Protocol, parts: Sequence[Any], y: Sequence[Any]) -> Any
     model = kind(
         iterations=protocol.n_estimators,
         early_stopping_rounds=protocol.patience,
-        cat_features=texts,
         verbose=False,
         allow_writing_files=False,
     )
-    model.fit(_with_text(parts[0], texts), y[0], eval_set=(_with_text(parts[1], texts), y[1]))
+    training, held = (
+        cb.Pool(_with_text(part, texts), one.target, cat_features=texts, weight=one.weight)
+        for part, one in zip(parts[:2], rows, strict=False)
+    )
+    model.fit(training, eval_set=held)
     parts[2][texts] = _with_text(parts[2], texts)[texts]
     return model, (model.get_best_iteration() or 0) + 1
 
@@ -95,7 +115,7 @@ def _with_text(frame: Any, texts: list[str]) -> Any:
     return frame.assign(**{c: frame[c].astype(object).fillna("missing").astype(str) for c in texts})
 
 
-_Train = Callable[["Protocol", Sequence[Any], Sequence[Any]], Any]
+_Train = Callable[["Protocol", Sequence[Any], Sequence["Rows"]], Any]
 
 
 def _peer(train: _Train) -> Callable[..., Fit]:
@@ -104,10 +124,11 @@ def _peer(train: _Train) -> Callable[..., Fit]:
         start = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of names that the newest release would have
-            model, trees = train(protocol, frames, [part.target for part in parts])
+            model, trees = train(protocol, frames, parts)
         seconds = time.perf_counter() - start
         predict = model.predict_proba if protocol.task.is_classification else model.predict
-        error = protocol.task.error(parts[2].target, np.asarray(predict(frames[2])))
+        found = np.asarray(predict(frames[2]))
+        error = protocol.task.error(parts[2].target, found, parts[2].weight)
         return Fit(setting, fold, error, seconds, int(trees), float(len(parts[0].target)))
 
     return fit

@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mvsboost.data.targets import vector_of
+from mvsboost.data.targets import labels_of, numbers_of, vector_of
 from mvsboost.errors import DataError, ParameterError
 
 __all__ = ["TASKS", "Task", "folds_of", "task_of"]
+
+Weight = NDArray[np.float64] | None
+"""Of rows; None where all count alike."""
 
 MOST_CLASSES = 20
 """Distinct whole numbers up to which a target is taken for classes."""
@@ -28,32 +31,32 @@ class Task:
     measure : str
         What is kept or lost, as it is shown.
     error : callable
-        ``error(y, predictions) -> float``, less is better.
+        ``error(y, predictions, weight or None) -> float``, less is better.
     error_name : str
     is_classification : bool
     """
 
     name: str
     measure: str
-    error: Callable[[NDArray[Any], NDArray[np.float64]], float]
+    error: Callable[[NDArray[Any], NDArray[np.float64], Weight], float]
     error_name: str
     is_classification: bool
 
 
-def _area_missed(y: NDArray[Any], p: NDArray[np.float64]) -> float:
+def _area_missed(y: NDArray[Any], p: NDArray[np.float64], weight: Weight) -> float:
     from sklearn.metrics import roc_auc_score
 
-    return 1.0 - float(roc_auc_score(y, p[:, 1]))
+    return 1.0 - float(roc_auc_score(y, p[:, 1], sample_weight=weight))
 
 
-def _log_loss(y: NDArray[Any], p: NDArray[np.float64]) -> float:
+def _log_loss(y: NDArray[Any], p: NDArray[np.float64], weight: Weight) -> float:
     from sklearn.metrics import log_loss
 
-    return float(log_loss(y, p, labels=np.arange(p.shape[1])))
+    return float(log_loss(y, p, sample_weight=weight, labels=np.arange(p.shape[1])))
 
 
-def _rmse(y: NDArray[Any], p: NDArray[np.float64]) -> float:
-    return float(np.sqrt(np.mean((y - p) ** 2)))
+def _rmse(y: NDArray[Any], p: NDArray[np.float64], weight: Weight) -> float:
+    return float(np.sqrt(np.average((y - p) ** 2, weights=weight)))
 
 
 TASKS = {
@@ -87,8 +90,8 @@ def task_of(y: Any, asked: str = "auto") -> tuple[Task, NDArray[Any], list[Any]]
         raise ParameterError("task", asked, "'auto', 'classification' or 'regression'")
     values = vector_of(y)
     if asked == "regression" or (asked == "auto" and not _are_classes(values)):
-        return TASKS["numbers"], values.astype(np.float64), []
-    classes, codes = np.unique(values, return_inverse=True)
+        return TASKS["numbers"], numbers_of(values), []
+    classes, codes = np.unique(labels_of(y), return_inverse=True)
     if len(classes) < 2:
         raise DataError(f"the target must hold at least two classes, it holds {classes.tolist()}")
     return TASKS["two classes" if len(classes) == 2 else "classes"], codes, classes.tolist()
