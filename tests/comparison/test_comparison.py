@@ -111,6 +111,18 @@ def test_a_budget_takes_what_is_of_most_use_first():
     assert "n_estimators=" in least.code
 
 
+@pytest.mark.parametrize("installed", [True, False])
+def test_the_display(installed, monkeypatch, capsys):
+    if not installed:
+        monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    X, y = table(100)
+    compare(X, y, **{**SMALL, "progress": True})
+    shown = capsys.readouterr().err
+    assert "10/10 fits" in shown if installed else "9/10 fits" in shown
+    assert "fold 2, GOSS at 0.3" in shown
+    assert " s left" in shown
+
+
 def test_parameters_of_the_estimator():
     X, y = table()
     found = compare(X, y, learning_rate=0.3, categorical_features=["c"], **SMALL)

@@ -7,6 +7,7 @@ and the estimator that does what it says.
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -180,9 +181,9 @@ def _display(
         return
     try:
         from tqdm.auto import tqdm
-    except ImportError as error:
-        message = "the display needs tqdm: pip install tqdm, or progress=False"
-        raise ImportError(message) from error
+    except ImportError:
+        yield _Lines(total, done)
+        return
     shape = "{l_bar}{bar}| {n_fmt}/{total_fmt} fits{postfix}"
     with tqdm(total=total, initial=done, bar_format=shape, mininterval=0.2) as bar:
 
@@ -190,12 +191,27 @@ def _display(
             if name:
                 bar.set_description(f"{name:<32}")
             if left is not None:
-                bar.set_postfix_str(
-                    f"{left / 60:.1f} min left" if left >= 90 else f"{left:.0f} s left"
-                )
+                bar.set_postfix_str(_told(left))
             bar.update(steps)
 
         yield show
+
+
+def _told(left: float) -> str:
+    return f"{left / 60:.1f} min left" if left >= 90 else f"{left:.0f} s left"
+
+
+class _Lines:
+    """The display where tqdm is not installed: a line for each fit."""
+
+    def __init__(self, total: int, done: int) -> None:
+        self._total, self._done = total, done
+
+    def __call__(self, name: str, steps: int, left: float | None) -> None:
+        self._done += steps
+        if name:
+            rest = "" if left is None else f", {_told(left)}"
+            print(f"{self._done}/{self._total} fits{rest}: {name}", file=sys.stderr)
 
 
 @dataclass(frozen=True, eq=False)
