@@ -1,4 +1,4 @@
-"""Other libraries beside this one, with their defaults, where they are installed."""
+"""Other libraries beside this one, where they are installed: their defaults, as many threads."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from mvsboost.comparison.store import Fit
 from mvsboost.data import Columns
 from mvsboost.data.columns import CategoricalColumn
 from mvsboost.errors import ParameterError
+from mvsboost.runtime.threads import threads_of
 
 if TYPE_CHECKING:
     from mvsboost.comparison.fitting import Protocol, Rows
@@ -56,7 +57,11 @@ def _lightgbm(protocol: Protocol, parts: Sequence[Any], rows: Sequence[Rows]) ->
     import lightgbm as lgb
 
     kind = lgb.LGBMClassifier if protocol.task.is_classification else lgb.LGBMRegressor
-    model = kind(n_estimators=protocol.n_estimators, verbosity=-1)
+    model = kind(
+        n_estimators=protocol.n_estimators,
+        n_jobs=threads_of(protocol.parameters.get("n_jobs")),
+        verbosity=-1,
+    )
     stop = lgb.early_stopping(protocol.patience, verbose=False)
     model.fit(
         parts[0],
@@ -77,6 +82,7 @@ def _xgboost(protocol: Protocol, parts: Sequence[Any], rows: Sequence[Rows]) -> 
         n_estimators=protocol.n_estimators,
         early_stopping_rounds=protocol.patience,
         enable_categorical=True,
+        n_jobs=threads_of(protocol.parameters.get("n_jobs")),
         verbosity=0,
     )
     model.fit(
@@ -98,6 +104,7 @@ def _catboost(protocol: Protocol, parts: Sequence[Any], rows: Sequence[Rows]) ->
     model = kind(
         iterations=protocol.n_estimators,
         early_stopping_rounds=protocol.patience,
+        thread_count=threads_of(protocol.parameters.get("n_jobs")),
         verbose=False,
         allow_writing_files=False,
     )

@@ -21,7 +21,7 @@ from mvsboost.errors import DataError, ModelFormatError
 from mvsboost.model import Model
 from mvsboost.objectives import Objective, same_kind
 from mvsboost.parameters import revive
-from mvsboost.runtime.threads import available_cores
+from mvsboost.runtime.threads import threads_of
 
 __all__ = ["FittedEstimator"]
 
@@ -56,11 +56,7 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
                     raise DataError(f"Duplicate column names in X: {error}") from error
 
     def _threads(self) -> int:
-        cores = available_cores()
-        if self.n_jobs is None:
-            return 1
-        asked = int(self.n_jobs)
-        return min(asked, cores) if asked > 0 else max(1, cores + 1 + asked)
+        return threads_of(self.n_jobs)
 
     def _expose(self) -> None:
         """Set the public attributes that follow from the model."""

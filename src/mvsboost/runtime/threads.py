@@ -64,6 +64,20 @@ def available_cores(group: Path = _GROUP) -> int:
     return min(cores, _quota(group) or cores)
 
 
+def threads_of(n_jobs: Any) -> int:
+    """Threads that `n_jobs` asks for, as in scikit-learn: -1 is all cores, and None one thread.
+
+    Examples
+    --------
+    >>> threads_of(None), threads_of(-1) == available_cores()
+    (1, True)
+    """
+    if n_jobs is None:
+        return 1
+    asked, cores = int(n_jobs), available_cores()
+    return min(asked, cores) if asked > 0 else max(1, cores + 1 + asked)
+
+
 @lru_cache
 def _quota(group: Path) -> int | None:
     """Cores that a quota of time is worth, rounded up; None where there is none."""
