@@ -81,11 +81,16 @@ def run_batch(work: tuple[int, range, list[str]]) -> Outcome:
     """Some cases in a row, with warnings as errors."""
     seed, numbers, only = work
     total = Outcome()
-    logging.getLogger("mvsboost").setLevel(logging.ERROR)  # many cases have nothing to split
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for number in numbers:
-            total.add(run_case(seed, number, only))
+    logger = logging.getLogger("mvsboost")
+    level = logger.level
+    logger.setLevel(logging.ERROR)  # many cases have nothing to split
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for number in numbers:
+                total.add(run_case(seed, number, only))
+    finally:
+        logger.setLevel(level)
     return total
 
 

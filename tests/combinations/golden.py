@@ -23,9 +23,6 @@ SMALL, LARGE = 240, 40
 """Cases as the campaign draws them, and cases of some thousand rows on two threads."""
 
 
-logging.getLogger("mvsboost").setLevel(logging.ERROR)  # many cases have nothing to split
-
-
 def golden_cases() -> list[Case]:
     numbers = random.Random("golden")
     small = [drawn_case(numbers) for _ in range(SMALL)]
@@ -49,6 +46,7 @@ def digest(case: Case) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--record", action="store_true", help="keep the digests of today")
+    logging.getLogger("mvsboost").setLevel(logging.ERROR)  # many cases have nothing to split
     if parser.parse_args().record:
         record = {repr(case): digest(case) for case in golden_cases()}
         RECORD.write_text(json.dumps(record, indent=1) + "\n")
