@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike
 from typing import Any, NamedTuple
-from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mvsboost.data import Columns, Dataset
 from mvsboost.errors import DataError, ParameterError
+from mvsboost.exact.checksum import checksum
 from mvsboost.model import Model
 from mvsboost.model.files import check_path
 
@@ -29,8 +29,8 @@ __all__ = [
     "class_weights",
     "eval_items",
     "fingerprint",
-    "naming",
     "groups_by_feature",
+    "naming",
     "signs_by_feature",
     "starting_point",
 ]
@@ -90,11 +90,8 @@ def check_parts(
 
 def fingerprint(dataset: Dataset) -> str:
     """A short name for the rows that are trained on."""
-    rows, check = dataset.rows, 0
-    for array in (rows.bins, rows.target, rows.weight, rows.start):
-        if array is not None:
-            check = crc32(np.ascontiguousarray(array).data, check)
-    return f"{rows.n_rows} rows, {check:08x}"
+    rows = dataset.rows
+    return f"{rows.n_rows} rows, {checksum(rows.bins, rows.target, rows.weight, rows.start):08x}"
 
 
 def check_checkpoint(
@@ -263,9 +260,11 @@ def groups_by_feature(constraints: Any, dataset: Dataset) -> list[list[int]]:
             {_column_index(key, names, "interaction_constraints") for key in group}
             for group in constraints
         ]
-    # a column may be several features: target statistics of several classes
-    source = dataset.mapper.source
-    found = [[f for f, column in enumerate(source) if column in group] for group in by_column]
+    # a column may be several features, target statistics of several classes; or none
+    features: list[list[int]] = [[] for _ in range(n)]
+    for feature, column in enumerate(dataset.mapper.source):
+        features[column].append(feature)
+    found = [[f for column in sorted(group) for f in features[column]] for group in by_column]
     return [group for group in found if group]
 
 

@@ -156,7 +156,7 @@ def prepare(
     evaluation = {
         name: (make(data.rows, config.objective), data) for name, data in eval_sets.items()
     }
-    table = _feature_table(dataset, config.monotone, config.interactions)
+    table = feature_table(dataset, config)
     return Prepared(dataset, config, backend, evaluation, table)
 
 
@@ -264,12 +264,11 @@ def _check_start(model: Model, dataset: Dataset, objective: Objective) -> None:
         )
 
 
-def _feature_table(
-    dataset: Dataset, monotone: Mapping[int, int], interactions: Sequence[Sequence[int]]
-) -> FeatureTable:
+def feature_table(dataset: Dataset, config: TrainConfig) -> FeatureTable:
+    """What is known of the features of a data set, constraints included."""
     mapper = dataset.mapper
     signs = np.zeros(len(mapper.n_bins), np.int8)
-    for feature, sign in monotone.items():
+    for feature, sign in config.monotone.items():
         if feature not in range(len(signs)) or sign not in (-1, 0, 1):
             allowed = f"signs -1, 0 or 1 by binned feature, 0 to {len(signs) - 1}"
             raise ParameterError("monotone", {feature: sign}, allowed)
@@ -277,7 +276,7 @@ def _feature_table(
         if sign and mapper.is_categorical[feature]:
             name = mapper.feature_names[feature]
             raise ParameterError("monotone_constraints", {name: sign}, "on numeric features only")
-    groups = _group_words(len(signs), interactions)
+    groups = _group_words(len(signs), config.interactions)
     return FeatureTable(mapper.n_bins, mapper.is_categorical, signs, groups)
 
 

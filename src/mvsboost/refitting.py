@@ -13,9 +13,9 @@ from mvsboost.backends.registry import backend_factory
 from mvsboost.data import Dataset
 from mvsboost.errors import ParameterError
 from mvsboost.model import Model
-from mvsboost.preparation import TrainConfig
+from mvsboost.preparation import TrainConfig, feature_table
 from mvsboost.trees import Tree
-from mvsboost.trees.leaves import in_order, residual_quantiles, sums_of_all_rows
+from mvsboost.trees.leaves import in_order, residual_quantiles, sums_of_all_rows, with_free_values
 
 __all__ = ["refit"]
 
@@ -38,9 +38,7 @@ def refit(model: Model, dataset: Dataset, config: TrainConfig, keep: float) -> M
     model.objective.check_values(dataset.rows.target)
     config = replace(config, tree=config.tree.in_units(dataset.weight_unit))
     backend = backend_factory(config.device, config.n_threads)(dataset.rows, model.objective)
-    signs = np.zeros(model.mapper.n_features, np.int8)
-    for feature, sign in config.monotone.items():
-        signs[feature] = sign
+    signs = feature_table(dataset, config).monotone
     other = model.copy()
     other.iterations, other.history, other.best_iteration = [], {}, None
     backend.set_baseline(model.baseline)
@@ -67,18 +65,14 @@ def _refitted(
 ) -> Tree:
     objective, params = config.objective, config.tree
     sums = sums_of_all_rows(backend, tree, output, gradients)
-    gradient, hessian, rows = sums
+    rows = sums[2].copy()
     if objective.leaf_quantile is not None:
-        found, _ = residual_quantiles(backend, tree, objective.quantile_of(output), output)
+        sums[0], _ = residual_quantiles(backend, tree, objective.quantile_of(output), output)
+        new = with_free_values(tree, sums, tree.shrinkage)
     else:
-        drawn = np.sign(gradient) * np.maximum(np.abs(gradient) - params.l1, 0.0)
-        denominator = hessian + params.l2
-        found = -drawn / np.where(denominator > 0.0, denominator, np.inf)
-        found = np.clip(found, -objective.max_step, objective.max_step)
-    new = tree.shrinkage * found
-    value = np.where(tree.is_leaf & (rows > 0), keep * tree.value + (1.0 - keep) * new, tree.value)
+        limits = objective.max_step, params.l2, params.l1
+        new = with_free_values(tree, sums, tree.shrinkage, *limits)
+    mixed = keep * tree.value + (1.0 - keep) * new.value
+    value = np.where(tree.is_leaf & (rows > 0), mixed, tree.value)
     value = in_order(tree, value, signs, np.maximum(rows, 1.0))
-    for node in range(tree.n_nodes - 1, -1, -1):  # children come after their parent
-        if tree.left[node] >= 0:
-            sums[:, node] = sums[:, tree.left[node]] + sums[:, tree.right[node]]
-    return tree.with_leaves(value, hessian, rows, tree.shrinkage)
+    return new.with_leaves(value, new.hessian, new.cover, tree.shrinkage)

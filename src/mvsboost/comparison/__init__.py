@@ -18,8 +18,6 @@ from statistics import fmean
 from typing import Any
 from zlib import crc32
 
-import numpy as np
-
 from mvsboost.comparison.fitting import Protocol, Rows, compile_kernels, fit_on_fold
 from mvsboost.comparison.page import summary_html, write_results
 from mvsboost.comparison.peers import check_peers
@@ -37,6 +35,7 @@ from mvsboost.comparison.tasks import Task, folds_of, task_of
 from mvsboost.data import check_lengths, check_weight, ingest
 from mvsboost.data.columns import CategoricalColumn
 from mvsboost.errors import ParameterError
+from mvsboost.exact.checksum import checksum
 from mvsboost.parameters import check_parameters
 
 __all__ = ["Comparison", "compare"]
@@ -126,11 +125,8 @@ def _fingerprint(rows: Rows, protocol: Protocol, folds: int, seed: int) -> str:
         if isinstance(column, CategoricalColumn):
             check = crc32(repr(column.categories).encode(), check)
         values = column.codes if isinstance(column, CategoricalColumn) else column.values
-        check = crc32(np.ascontiguousarray(values).data, check)
-    for array in (rows.target, rows.weight):
-        if array is not None:
-            check = crc32(np.ascontiguousarray(array).data, check)
-    return f"{check:08x}"
+        check = checksum(values, before=check)
+    return f"{checksum(rows.target, rows.weight, before=check):08x}"
 
 
 def _run(found: Comparison, rows: Rows, limit: float, seed: int, progress: bool) -> None:

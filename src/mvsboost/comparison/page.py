@@ -68,6 +68,7 @@ def _sections(found: Comparison, changes: Sequence[Change], command: str) -> lis
     done, planned = len(fits), len(found.settings) * found.folds
     size = f"{found.n_rows:,} rows, {found.n_columns} columns, {task.name} as the target"
     part = "" if done >= planned else f" {done} of {planned} fits were done."
+    called = [Code(command)] if command else []
     versions = "\n".join(f"{name:<14}{value}" for name, value in environment().items())
     return [
         Section("The answer", [Text(found.sentence), Code(found.code)]),
@@ -79,7 +80,7 @@ def _sections(found: Comparison, changes: Sequence[Change], command: str) -> lis
         Section("Learning curves", [_curves(fits)]),
         Section("What is drawn", _sampling(fits, found.n_rows)),
         Section("All settings", [_table(changes)]),
-        Section("How it was made", [Text(_EXPLANATION), Code(command), Code(versions)]),
+        Section("How it was made", [Text(_EXPLANATION), *called, Code(versions)]),
     ]
 
 

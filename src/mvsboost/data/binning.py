@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +21,7 @@ from mvsboost.data.columns import UNSEEN, CategoricalColumn, Column, Columns, Fl
 from mvsboost.data.schema import Feature, Schema
 from mvsboost.data.target_statistics import TargetStatistics, row_order
 from mvsboost.errors import DataError, ParameterError
+from mvsboost.exact.checksum import checksum
 from mvsboost.exact.dtypes import BIN, MAX_BINS
 from mvsboost.exact.random import Purpose, row_bits, stream_key
 from mvsboost.runtime.jit import kernel
@@ -321,16 +321,12 @@ class TrainingRows:
         sources = _statistics_sources(features)
         if not sources or targets is None:
             return None
-        check = _checksum(targets)
+        check = checksum(targets)
         for source in sources:
             column = columns.columns[source]
             assert isinstance(column, CategoricalColumn)
-            check = _checksum(column.codes, check)
+            check = checksum(column.codes, before=check)
         return cls(int(seed), columns.n_rows, check)
-
-
-def _checksum(values: NDArray[Any], before: int = 0) -> int:
-    return crc32(np.ascontiguousarray(values).data, before)
 
 
 @dataclass(frozen=True, eq=False)
@@ -444,13 +440,13 @@ class BinMapper:
         encoder = _Encoder(targets, weight, seed, max_bins, rows)
         features: list[BinFeature] = []
         binned: list[NDArray[np.uint8]] = []
-        check = 0 if targets is None else _checksum(targets)
+        check = checksum(targets)
         for source, (column, field) in enumerate(columns):
             encoded = encoder.encode_one(column, field, source)
             features += [feature for feature, _ in encoded]
             binned += [_write_rows([one], n_rows, n_threads)[:, 0] for _, one in encoded]
             if isinstance(column, CategoricalColumn) and encoded[0][0].values is not None:
-                check = _checksum(column.codes, check)
+                check = checksum(column.codes, before=check)
         training = TrainingRows(int(seed), n_rows, check) if _statistics_sources(features) else None
         return cls(tuple(features), training), _by_row(binned, n_rows)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -389,8 +390,7 @@ class MVSEstimator(FittedEstimator):
         from mvsboost.refitting import refit
 
         check_is_fitted(self, "model_")
-        model, other = self.model_, self._snapshot()
-        other.__dict__ = dict(vars(self))
+        model, other = self.model_, copy.copy(self)
         self._note_columns(X, reset=False)
         columns = model.schema.check(ingest(X), type(self).__name__, by_name=isinstance(X, Mapping))
         target = self._encode_target(y, model)

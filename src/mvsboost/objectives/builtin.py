@@ -357,7 +357,7 @@ class Poisson(BuiltinObjective):
     def check_values(self, y: FloatArray) -> None:
         """No value may be negative."""
         super().check_values(y)
-        _check_not_negative(y, self.name)
+        _refuse(y, y < 0, "not be negative", self.name)
 
     def check_target(self, y: FloatArray) -> None:
         """Some value must be positive: the logarithm of a mean of 0 is no score."""
@@ -393,12 +393,7 @@ class Gamma(BuiltinObjective):
     def check_values(self, y: FloatArray) -> None:
         """Every value must be positive."""
         super().check_values(y)
-        bad = np.flatnonzero(y <= 0)
-        if len(bad):
-            raise DataError(
-                f"target must be positive for objective 'gamma', got {y[bad[0]]} in row {bad[0]} "
-                f"({len(bad)} such rows)"
-            )
+        _refuse(y, y <= 0, "be positive", self.name)
 
 
 class Tweedie(BuiltinObjective):
@@ -447,7 +442,7 @@ class Tweedie(BuiltinObjective):
     def check_values(self, y: FloatArray) -> None:
         """No value may be negative."""
         super().check_values(y)
-        _check_not_negative(y, self.name)
+        _refuse(y, y < 0, "not be negative", self.name)
 
     def check_target(self, y: FloatArray) -> None:
         """Some value must be positive."""
@@ -528,12 +523,7 @@ class CrossEntropy(BuiltinObjective):
     def check_values(self, y: FloatArray) -> None:
         """Every value must lie in [0, 1]."""
         super().check_values(y)
-        bad = np.flatnonzero((y < 0) | (y > 1))
-        if len(bad):
-            raise DataError(
-                f"target must lie in [0, 1] for objective 'cross_entropy', got {y[bad[0]]} in row "
-                f"{bad[0]} ({len(bad)} such rows)"
-            )
+        _refuse(y, (y < 0) | (y > 1), "lie in [0, 1]", self.name)
 
 
 BUILTIN: dict[str, type[BuiltinObjective]] = {
@@ -564,12 +554,13 @@ def _check_codes(y: FloatArray, n_classes: int, name: str) -> None:
         )
 
 
-def _check_not_negative(y: FloatArray, name: str) -> None:
-    bad = np.flatnonzero(y < 0)
+def _refuse(y: FloatArray, wrong: Any, must: str, name: str) -> None:
+    """Raise an error that names the first of the rows that are wrong."""
+    bad = np.flatnonzero(wrong)
     if len(bad):
         raise DataError(
-            f"target must not be negative for objective {name!r}, got {y[bad[0]]} in row "
-            f"{bad[0]} ({len(bad)} such rows)"
+            f"target must {must} for objective {name!r}, got {y[bad[0]]} in row {bad[0]} "
+            f"({len(bad)} such rows)"
         )
 
 

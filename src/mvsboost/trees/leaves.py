@@ -85,8 +85,7 @@ def with_quantiles(
     """
     tree, (_, hessian, cover) = grown.structure, grown.decisive
     numbers = np.array([in_order(tree, quantiles, monotone, weight), hessian, cover])
-    unbounded = np.full(tree.n_nodes, np.inf)
-    return _finish(tree, -unbounded, unbounded, numbers, shrinkage)
+    return with_free_values(tree, numbers, shrinkage)
 
 
 def in_order(
@@ -143,6 +142,19 @@ def with_newton_values(
     """
     lower, upper = grown.nodes.lower, grown.nodes.upper
     return _finish(grown.structure, lower, upper, sums.copy(), shrinkage, max_step, l2, l1)
+
+
+def with_free_values(
+    tree: Tree,
+    numbers: NDArray[np.float64],
+    shrinkage: float,
+    max_step: float = np.inf,
+    l2: float | None = None,
+    l1: float = 0.0,
+) -> Tree:
+    """A tree with values of its leaves that no constraint bounds; see `_finish`."""
+    bound = np.full(tree.n_nodes, np.inf)
+    return _finish(tree, -bound, bound, numbers, shrinkage, max_step, l2, l1)
 
 
 def _finish(
