@@ -307,6 +307,33 @@ def test_a_whole_tree_in_one_call_is_the_tree_grown_by_verbs(
     same_by_verbs_and_at_once(make_rows(250), params, draw, monotone, make)
 
 
+class Far(Counting):
+    """Rows that are asked ahead; counts the questions."""
+
+    is_far = True
+    questions = 0
+
+    def histograms(self, rows, nodes, features):
+        Far.questions += 1
+        return super().histograms(rows, nodes, features)
+
+
+@pytest.mark.parametrize("second_look", [0, 2])
+@pytest.mark.parametrize("max_leaves", [2, 5, 10, 31])
+@pytest.mark.parametrize("monotone", [(0, 0, 0, 0), (0, 1, 0, -1)])
+def test_rows_asked_ahead_give_the_same_tree(second_look, max_leaves, monotone, make_rows):
+    params = replace(PARAMS, second_look=second_look, max_leaves=max_leaves)
+    rows, draw = make_rows(2000), some_rows(0.4)
+    Far.questions = 0
+    tree = grow(rows, params, Far, draw, monotone)
+    same_tree(tree, grow(rows, params, ReferenceBackend, draw, monotone))
+    looks = 2 if second_look else 1
+    assert Far.questions <= looks * (tree.structure.n_leaves + 1)
+    if max_leaves == 31:
+        assert tree.structure.n_leaves > 20
+        assert Far.questions <= (42 if second_look else 15)  # 62 and 31, asked one by one
+
+
 # --- threads, and trees of any size -------------------------------------------------------------
 
 

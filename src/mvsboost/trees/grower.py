@@ -6,6 +6,9 @@ parent's less that one, exactly, since histograms are integers.
 
 With a second look (docs/method.md) the sample's histograms only rank the features;
 the best K go on, and all rows of the node decide among them.
+
+Rows that are far away are asked ahead: for the children of all nodes of the frontier that
+may still be split, at once. What is not needed is thrown away, and the tree is the same.
 """
 
 from __future__ import annotations
@@ -152,7 +155,7 @@ def grow_tree(
     whole = hasattr(backend, "grow_whole_tree")
     nodes = cast(GrowsWholeTrees, backend).grow_whole_tree(request) if whole else None
     if nodes is None:
-        nodes = _Grower(backend, table, request).grow()
+        nodes = _Grower(backend, table, request, getattr(backend, "is_far", False)).grow()
     return _with_structure(nodes, table, sample_packing, exact_packing)
 
 
@@ -205,10 +208,11 @@ def _with_structure(
 class _Node:
     """A node while the tree grows. Words are packed sums; see `fixedpoint`.
 
-    `search` is the sample's; `proposed` says that all rows have yet to decide on it.
+    `search` is the sample's; `proposed` says that all rows have yet to decide on it. Rows are
+    known to the backend by `place`, which is another number than `id` where they are asked ahead.
     """
 
-    id: int
+    place: int
     depth: int
     sample: NDArray[np.int64]
     all_rows: NDArray[np.int64] | None = None
@@ -220,6 +224,13 @@ class _Node:
     split: Split | None = None
     sample_left: NDArray[np.int64] | None = None
     first_child: int = LEAF
+    id: int = 0
+    seen: _Look | None = None
+    children: tuple[_Node, _Node] | None = None
+
+
+_Look = tuple[Split | None, NDArray[np.int64] | None]
+"""What all rows decided: the split, and the sample's words on its left."""
 
 
 @dataclass
@@ -227,8 +238,9 @@ class _Grower:
     backend: Backend
     table: FeatureTable
     request: TreeRequest
+    ahead: bool
     nodes: list[_Node] = field(default_factory=list)
-    n_leaves: int = 1
+    n_places: int = 1
 
     def words(self, node: _Node) -> NDArray[np.int64]:
         """The words that decide at a node."""
@@ -243,32 +255,45 @@ class _Grower:
 
     def grow(self) -> GrownNodes:
         root = self._root()
+        self.nodes.append(root)
         frontier = _Frontier(best_first=self.request.max_leaves is not None)
         frontier.push([root])
-        while self._leaves_left() and (batch := frontier.pop()):
+        while (left := self._splits_left()) > 0 and (batch := frontier.pop()):
+            others = frontier.best(left - len(batch)) if self.ahead else []
             proposed = [node for node in batch if node.proposed]
             if proposed:
-                self._second_look(proposed)
+                made = [child for node in others for child in node.children or ()]
+                self._look(proposed, [node for node in (*others, *made) if node.proposed])
                 frontier.push(batch)
                 continue
-            families = self._split(batch)
-            if self._leaves_left():
-                frontier.push(self._evaluate(families))
+            last = left == len(batch)  # whose children will not be split
+            self._split(batch, [node for node in others if not node.proposed], last)
+            frontier.push([child for node in batch for child in self._adopt(node)])
         return self._result()
 
-    def _leaves_left(self) -> bool:
+    def _splits_left(self) -> float:
         limit = self.request.max_leaves
-        return limit is None or self.n_leaves < limit
+        n_leaves = (len(self.nodes) + 1) // 2
+        return np.inf if limit is None else limit - n_leaves
+
+    def _adopt(self, node: _Node) -> tuple[_Node, _Node]:
+        """The children of a node whose turn has come are numbered, and part of the tree."""
+        assert node.children is not None
+        node.first_child = len(self.nodes)
+        for child in node.children:
+            child.id = len(self.nodes)
+            self.nodes.append(child)
+        children, node.children = node.children, None
+        return children
 
     def _root(self) -> _Node:
         features = self.request.features
         histogram = self.backend.histograms(RowSet.SAMPLE, [0], features)[0]
-        root = _Node(id=0, depth=0, sample=self._total(histogram))
+        root = _Node(place=0, depth=0, sample=self._total(histogram))
         root.groups = np.full(self.table.groups.shape[1], -1)
         if self.request.all_rows is not None:
             one = self.backend.histograms(RowSet.ALL, [0], features[:1])[0]
             root.all_rows = self._total(one)
-        self.nodes.append(root)
         self._find_split(root, histogram)
         return root
 
@@ -280,29 +305,34 @@ class _Grower:
 
     # --- splitting ----------------------------------------------------------------------------
 
-    def _split(self, batch: list[_Node]) -> list[tuple[_Node, _Node, _Node]]:
-        """Split the nodes of a batch; each with its left and right child."""
-        families: list[tuple[_Node, _Node, _Node]] = []
+    def _split(self, batch: list[_Node], others: list[_Node], last: bool) -> None:
+        """Make the children of the nodes of a batch; of others too, where some are to be made."""
+        if all(node.children for node in batch):
+            return
+        parents = [node for node in (*batch, *others) if not node.children]
         splits: list[NodeSplit] = []
-        for node in batch:
+        for node in parents:
             assert node.split is not None
-            left, right = self._children(node, node.split)
-            families.append((node, left, right))
+            left, right = node.children = self._children(node, node.split)
+            split = node.split
             splits.append(
-                NodeSplit(node.id, left.id, right.id, node.split.feature, node.split.goes_left)
+                NodeSplit(node.place, left.place, right.place, split.feature, split.goes_left)
             )
         self.backend.partition(RowSet.SAMPLE, splits)
         if self.request.all_rows is not None:
             self.backend.partition(RowSet.ALL, splits)
-        self.n_leaves += len(batch)
-        return families
+        if not last:
+            self._evaluate(parents)
+        for node in parents:
+            node.search = None
 
     def _children(self, node: _Node, split: Split) -> tuple[_Node, _Node]:
         assert node.sample_left is not None
-        node.first_child, depth = len(self.nodes), node.depth + 1
-        left = _Node(node.first_child, depth, node.sample_left, None, node.lower, node.upper)
+        place, depth = self.n_places, node.depth + 1
+        self.n_places += 2
+        left = _Node(place, depth, node.sample_left, None, node.lower, node.upper)
         rest = node.sample - node.sample_left
-        right = _Node(node.first_child + 1, depth, rest, None, node.lower, node.upper)
+        right = _Node(place + 1, depth, rest, None, node.lower, node.upper)
         if node.all_rows is not None:
             left.all_rows, right.all_rows = split.left, node.all_rows - split.left
         if len(node.groups):
@@ -312,7 +342,6 @@ class _Grower:
             middle = (self._value(left) + self._value(right)) / 2
             low, high = (left, right) if sign > 0 else (right, left)
             low.upper = high.lower = middle
-        self.nodes += [left, right]
         return left, right
 
     def _value(self, node: _Node) -> float:
@@ -321,21 +350,23 @@ class _Grower:
 
     # --- evaluating ---------------------------------------------------------------------------
 
-    def _evaluate(self, families: list[tuple[_Node, _Node, _Node]]) -> list[_Node]:
-        """Find the best splits of the children worth splitting; returns those children."""
-        alive = [f for f in families if self._splittable(f[1]) or self._splittable(f[2])]
-        smaller = [min(left, right, key=self._sampled) for _, left, right in alive]
-        if alive:
-            ids, features = [node.id for node in smaller], self.request.features
-            histograms = self.backend.histograms(RowSet.SAMPLE, ids, features)
-            for (parent, *pair), one, own in zip(alive, smaller, histograms, strict=True):
-                assert parent.search is not None
-                rest = parent.search.histogram - own
-                for child in filter(self._splittable, pair):
-                    self._find_split(child, own if child is one else rest)
-        for parent, _, _ in families:
-            parent.search = None
-        return [child for _, *pair in alive for child in pair if self._splittable(child)]
+    def _evaluate(self, parents: list[_Node]) -> None:
+        """Find the best splits of those children that are worth splitting."""
+        alive = [
+            (node, node.children)
+            for node in parents
+            if node.children and any(map(self._splittable, node.children))
+        ]
+        if not alive:
+            return
+        smaller = [min(pair, key=self._sampled) for _, pair in alive]
+        places, features = [node.place for node in smaller], self.request.features
+        histograms = self.backend.histograms(RowSet.SAMPLE, places, features)
+        for (parent, pair), one, own in zip(alive, smaller, histograms, strict=True):
+            assert parent.search is not None
+            rest = parent.search.histogram - own
+            for child in filter(self._splittable, pair):
+                self._find_split(child, own if child is one else rest)
 
     def _sampled(self, node: _Node) -> int:
         return self.request.sample.unpack(node.sample).count
@@ -362,13 +393,22 @@ class _Grower:
         else:
             node.proposed = search.largest_gain > -np.inf
 
+    def _look(self, batch: list[_Node], others: list[_Node]) -> None:
+        """All rows decide on the nodes of a batch; on others too, where some are to be asked."""
+        if not all(node.seen for node in batch):
+            self._second_look([node for node in (*batch, *others) if not node.seen])
+        for node in batch:
+            assert node.seen is not None
+            node.proposed, (node.split, node.sample_left) = False, node.seen
+
     def _second_look(self, nodes: list[_Node]) -> None:
         """All rows decide among the features that the sample proposed."""
         packing, looks = self.request.all_rows, self.request.second_look
         assert packing is not None
         proposals = [node.search for node in nodes if node.search is not None]
         chosen = np.stack([proposal.ranked(looks) for proposal in proposals])
-        histograms = self.backend.histograms(RowSet.ALL, [node.id for node in nodes], chosen)
+        places = [node.place for node in nodes]
+        histograms = self.backend.histograms(RowSet.ALL, places, chosen)
         for node, proposal, features, histogram in zip(
             nodes, proposals, chosen, histograms, strict=True
         ):
@@ -378,8 +418,8 @@ class _Grower:
             search = SplitSearch(
                 self.table, features, histogram, node.all_rows, packing, limits, node.groups
             )
-            node.proposed, node.split = False, search.best(self.request.min_gain)
-            node.sample_left = None if node.split is None else proposal.words_left(node.split)
+            split = search.best(self.request.min_gain)
+            node.seen = split, None if split is None else proposal.words_left(split)
 
     def _result(self) -> GrownNodes:
         n = len(self.nodes)
@@ -434,3 +474,7 @@ class _Frontier:
         level = sorted((node for _, _, node in self._heap), key=lambda node: node.id)
         self._heap = []
         return level
+
+    def best(self, n: float) -> list[_Node]:
+        """The nodes that come first, at most so many; they stay."""
+        return [node for _, _, node in heapq.nsmallest(max(0, int(min(n, 1e6))), self._heap)]
