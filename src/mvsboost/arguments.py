@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from mvsboost.data import Columns, Dataset
 from mvsboost.errors import DataError, ParameterError
-from mvsboost.exact.checksum import checksum
 from mvsboost.model import Model
 from mvsboost.model.files import check_path
 
@@ -28,7 +27,6 @@ __all__ = [
     "check_parts",
     "class_weights",
     "eval_items",
-    "fingerprint",
     "groups_by_feature",
     "naming",
     "signs_by_feature",
@@ -86,12 +84,6 @@ def check_parts(
                 f"sample_weight must not be zero for every row that validation_fraction={fraction} "
                 f"{verb}: change it or random_state, or leave out rows of weight zero"
             )
-
-
-def fingerprint(dataset: Dataset) -> str:
-    """A short name for the rows that are trained on."""
-    rows = dataset.rows
-    return f"{rows.n_rows} rows, {checksum(rows.bins, rows.target, rows.weight, rows.start):08x}"
 
 
 def check_checkpoint(

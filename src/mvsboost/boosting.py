@@ -16,7 +16,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from mvsboost.backends.messages import BinnedRows, GradientRange
+from mvsboost.backends.messages import GradientRange
 from mvsboost.backends.registry import BackendFactory
 from mvsboost.callbacks import Callback, Progress, check_callbacks
 from mvsboost.data import Dataset
@@ -196,15 +196,11 @@ class _Run:
     @cached_property
     def _held_out(self) -> tuple[str, ...]:
         """Evaluation sets but for the training rows themselves, which say nothing new."""
-        own, fixed = self.dataset.rows, ~self.dataset.mapper.of_target
-
-        def is_own(rows: BinnedRows) -> bool:
-            return np.array_equal(rows.target, own.target) and np.array_equal(
-                rows.bins[:, fixed], own.bins[:, fixed]
-            )
-
-        sets = {name: data.rows for name, (_, data) in self.evaluation.items()}
-        return tuple(name for name, rows in sets.items() if not is_own(rows))
+        return tuple(
+            name
+            for name, (_, data) in self.evaluation.items()
+            if not self.dataset.has_rows_of(data)
+        )
 
     # --- the lines of the loop ------------------------------------------------------------------
 
@@ -353,9 +349,8 @@ class _Run:
 
 def _check_gradients(gradients: GradientRange, objective: Objective, dataset: Dataset) -> None:
     if gradients.bad_row >= 0:
-        weight, weights = "", dataset.rows.weight
-        if weights is not None:
-            weight = f" of weight {weights[gradients.bad_row] * dataset.weight_unit:g}"
+        found = dataset.weight_of(gradients.bad_row)
+        weight = "" if found is None else f" of weight {found:g}"
         raise ObjectiveError(
             f"objective {objective.name!r} gave a gradient or hessian that is not finite, "
             f"first in row {gradients.bad_row}{weight}; scale the "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
+    "ClusterError",
     "ConvergenceStop",
     "DataError",
     "ModelFormatError",
@@ -66,6 +67,10 @@ class ObjectiveError(MVSBoostError, ValueError):
 
 class ModelFormatError(MVSBoostError, ValueError):
     """A model file is not one of ours, is damaged, or is of a newer format version."""
+
+
+class ClusterError(MVSBoostError, RuntimeError):
+    """Workers of a cluster do not answer, or there are none."""
 
 
 class ConvergenceStop(MVSBoostError):

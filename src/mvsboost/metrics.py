@@ -52,6 +52,10 @@ class EvaluationRows(Protocol):
     def weight(self) -> NDArray[np.float64] | None:
         """Weight of each row, or None."""
 
+    @property
+    def is_weighted(self) -> bool:
+        """Whether rows have weights."""
+
 
 @dataclass(frozen=True)
 class Metric:
@@ -171,7 +175,7 @@ class RowMean(Metric):
 
     def evaluate(self, backend: Backend, data: EvaluationRows) -> float:
         """The metric at the backend's current scores, summed where the rows are."""
-        if data.weight is None:
+        if not data.is_weighted:
             total_weight = float(backend.n_rows)
         else:
             total_weight = _fixed_point_sum(backend, _ROW_WEIGHT)

@@ -144,12 +144,12 @@ def prepare(
         config = replace(config, tree=config.tree.in_units(dataset.weight_unit))
     if eval_sets and not config.metrics:
         config = replace(config, metrics=[default_metric(config.objective)])
-    config.objective.check_target(dataset.rows.target)
+    dataset.check_target(config.objective)
     for data in (dataset, *eval_sets.values()):
         _check_start_scores(data, dataset, config.objective)
     for data in eval_sets.values():
         _check_mapper(data, dataset.mapper, "an evaluation set")
-        config.objective.check_values(data.rows.target)
+        data.check_values(config.objective)
     make = factory or backend_factory(config.device, config.n_threads)
     backend = TimedBackend(make(dataset.rows, config.objective))
     check_rows(backend.n_rows, config.sampler.share, config.tree.second_look)

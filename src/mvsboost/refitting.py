@@ -35,7 +35,7 @@ def refit(model: Model, dataset: Dataset, config: TrainConfig, keep: float) -> M
     """
     if not 0.0 <= keep <= 1.0:
         raise ParameterError("keep", keep, "a number in [0, 1]")
-    model.objective.check_values(dataset.rows.target)
+    dataset.check_values(model.objective)
     config = replace(config, tree=config.tree.in_units(dataset.weight_unit))
     backend = backend_factory(config.device, config.n_threads)(dataset.rows, model.objective)
     signs = feature_table(dataset, config).monotone

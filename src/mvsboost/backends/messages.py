@@ -57,6 +57,11 @@ class BinnedRows:
         return int(self.bins.shape[0])
 
     @property
+    def is_weighted(self) -> bool:
+        """Whether rows have weights."""
+        return self.weight is not None
+
+    @property
     def ids(self) -> NDArray[np.uint64]:
         """Global row ids."""
         return np.arange(self.offset, self.offset + self.n_rows, dtype=np.uint64)

@@ -8,11 +8,11 @@ column with more categories than bins becomes a few numeric ones first, see
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,15 @@ from mvsboost.exact.dtypes import BIN, MAX_BINS
 from mvsboost.exact.random import Purpose, row_bits, stream_key
 from mvsboost.runtime.jit import kernel
 
-__all__ = ["BinFeature", "BinMapper", "find_edges"]
+__all__ = [
+    "SAMPLE_ROWS",
+    "BinFeature",
+    "BinMapper",
+    "TrainingRows",
+    "find_edges",
+    "sampled_rows",
+    "statistics_of_column",
+]
 
 SAMPLE_ROWS = 200_000
 """Rows that edges are found from, at most."""
@@ -140,8 +148,8 @@ def _between(low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.
     return np.where((low < middle) & (middle <= high), middle, high)
 
 
-def _sample(n_rows: int, seed: int, sample_rows: int) -> NDArray[np.int64] | None:
-    """The rows with the smallest random numbers, or None for all."""
+def sampled_rows(n_rows: int, seed: int, sample_rows: int) -> NDArray[np.int64] | None:
+    """The rows that edges are found from, in order: of smallest random number; None for all."""
     if n_rows <= sample_rows:
         return None
     bits = row_bits(stream_key(seed, 0, Purpose.BINNING), np.arange(n_rows, dtype=np.uint64))
@@ -198,9 +206,20 @@ class _Codes:
         out[:, feature] = self.table[self.codes[start : start + len(out)] - UNSEEN]
 
 
-def _write_rows(
-    sources: Sequence[_Numbers | _Codes], n_rows: int, n_threads: int
-) -> NDArray[np.uint8]:
+@dataclass(frozen=True, eq=False)
+class _Bins:
+    """Bins that are known."""
+
+    bins: NDArray[np.uint8]
+
+    def write(self, start: int, out: NDArray[np.uint8], feature: int) -> None:
+        out[:, feature] = self.bins[start : start + len(out)]
+
+
+_Source: TypeAlias = _Numbers | _Codes | _Bins
+
+
+def _write_rows(sources: Sequence[_Source], n_rows: int, n_threads: int) -> NDArray[np.uint8]:
     bins = np.empty((n_rows, len(sources)), BIN)
 
     def write(start: int) -> None:
@@ -382,7 +401,7 @@ class BinMapper:
             Edges are found from at most this many rows.
         """
         _check_settings(max_bins, sample_rows)
-        rows = _sample(columns.n_rows, seed, sample_rows)
+        rows = sampled_rows(columns.n_rows, seed, sample_rows)
         encoder = _Encoder(targets, weight, seed, max_bins, rows)
         features = tuple(f for f, _ in encoder.encode(columns, schema))
         return cls(features, TrainingRows.of(features, columns, targets, seed))
@@ -406,7 +425,7 @@ class BinMapper:
         statistics, a training row sees only the rows that come before it in their order.
         """
         _check_settings(max_bins, sample_rows)
-        rows = _sample(columns.n_rows, seed, sample_rows)
+        rows = sampled_rows(columns.n_rows, seed, sample_rows)
         encoder = _Encoder(targets, weight, seed, max_bins, rows)
         features, sources = zip(*encoder.encode(columns, schema), strict=True)
         training = TrainingRows.of(features, columns, targets, seed)
@@ -436,7 +455,7 @@ class BinMapper:
             Those of `fit_transform`.
         """
         _check_settings(max_bins, sample_rows)
-        rows = _sample(n_rows, seed, sample_rows)
+        rows = sampled_rows(n_rows, seed, sample_rows)
         encoder = _Encoder(targets, weight, seed, max_bins, rows)
         features: list[BinFeature] = []
         binned: list[NDArray[np.uint8]] = []
@@ -480,16 +499,25 @@ class BinMapper:
                 sources[f] = _Numbers(values, edges)
         return _write_rows(sources, columns.n_rows, n_threads)
 
-    def transform(self, columns: Columns, n_threads: int = 1) -> NDArray[np.uint8]:
+    def transform(
+        self,
+        columns: Columns,
+        n_threads: int = 1,
+        given: Mapping[int, NDArray[np.uint8]] | None = None,
+    ) -> NDArray[np.uint8]:
         """Bins of rows at prediction, (n_rows, n_features) in C order.
 
         `columns` must have passed `Schema.check`. A category unseen in training goes with
-        the missing values, or to the prior where the column became target statistics.
+        the missing values, or to the prior where the column became target statistics; rows
+        to train on have the bins that are `given` for such features.
         """
-        return _write_rows(self._sources(columns), columns.n_rows, n_threads)
+        sources = self._sources(columns)
+        for feature, bins in (given or {}).items():
+            sources[feature] = _Bins(bins)
+        return _write_rows(sources, columns.n_rows, n_threads)
 
-    def _sources(self, columns: Columns) -> list[_Numbers | _Codes]:
-        sources: list[_Numbers | _Codes] = []
+    def _sources(self, columns: Columns) -> list[_Source]:
+        sources: list[_Source] = []
         for feature in self.features:
             column = columns.columns[feature.source]
             if isinstance(column, CategoricalColumn):
@@ -574,6 +602,25 @@ class BinMapper:
         """The inverse of `to_dict`."""
         training = TrainingRows(**state["training"]) if "training" in state else None
         return cls(tuple(BinFeature.from_dict(f) for f in state["features"]), training)
+
+
+def statistics_of_column(
+    column: CategoricalColumn,
+    name: str,
+    source: int,
+    *,
+    targets: NDArray[np.float64],
+    weight: NDArray[np.float64] | None,
+    max_bins: int,
+    seed: int,
+    sample_rows: int = SAMPLE_ROWS,
+) -> tuple[list[BinFeature], list[NDArray[np.uint8]]]:
+    """The features that a column of more categories than bins becomes, and its rows' bins."""
+    rows = sampled_rows(column.n_rows, seed, sample_rows)
+    encoder = _Encoder(targets, weight, seed, max_bins, rows)
+    encoded = encoder.encode_one(column, Feature(name, column.categories, column.kind), source)
+    bins = [_write_rows([one], column.n_rows, 1)[:, 0] for _, one in encoded]
+    return [feature for feature, _ in encoded], bins
 
 
 def _check_settings(max_bins: int, sample_rows: int) -> None:

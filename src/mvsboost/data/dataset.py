@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from mvsboost.data.parquet import ParquetTable, Source
 from mvsboost.data.schema import Feature, Schema
 from mvsboost.data.target_statistics import target_columns
 from mvsboost.errors import DataError, ParameterError
+from mvsboost.exact.checksum import checksum
 from mvsboost.exact.dtypes import MAX_BINS, WEIGHT
 from mvsboost.exact.fixedpoint import power_of_two_below
 
@@ -25,6 +26,16 @@ __all__ = ["Dataset", "check_lengths"]
 
 _LARGE_WEIGHT = 2.0**64
 """Weights up to this one, and down to its inverse, are used as they are."""
+
+
+class ChecksTargets(Protocol):
+    """What a data set asks of an objective."""
+
+    def check_target(self, y: NDArray[np.float64]) -> None:
+        """Raise a `DataError` if the objective cannot be trained on `y`."""
+
+    def check_values(self, y: NDArray[np.float64]) -> None:
+        """Raise a `DataError` if the objective is not defined for some value of `y`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,6 +190,32 @@ class Dataset:
         """Number of rows."""
         return self.rows.n_rows
 
+    def check_target(self, objective: ChecksTargets) -> None:
+        """Raise a `DataError` if the objective cannot be trained on these rows."""
+        objective.check_target(self.rows.target)
+
+    def check_values(self, objective: ChecksTargets) -> None:
+        """Raise a `DataError` if the objective is not defined for some row."""
+        objective.check_values(self.rows.target)
+
+    def has_rows_of(self, other: Dataset) -> bool:
+        """Whether the rows are those of another set, but for bins that show the target."""
+        fixed = ~self.mapper.of_target
+        return np.array_equal(self.rows.target, other.rows.target) and np.array_equal(
+            self.rows.bins[:, fixed], other.rows.bins[:, fixed]
+        )
+
+    def weight_of(self, row: int) -> float | None:
+        """The weight of a row, if rows have any."""
+        weight = self.rows.weight
+        return None if weight is None else float(weight[row] * self.weight_unit)
+
+    def fingerprint(self) -> str:
+        """A short name for the rows."""
+        rows = self.rows
+        check = checksum(rows.bins, rows.target, rows.weight, rows.start)
+        return f"{rows.n_rows} rows, {check:08x}"
+
     @property
     def n_features(self) -> int:
         """Number of binned features."""
@@ -301,11 +338,17 @@ def _in_units(weight: NDArray[np.float64] | None) -> tuple[NDArray[np.float64] |
     >>> _in_units(np.array([3e-310, 0.0]))[1] < 1e-300
     True
     """
-    largest = 1.0 if weight is None else float(weight.max())
-    if weight is None or 1.0 / _LARGE_WEIGHT <= largest <= _LARGE_WEIGHT:
-        return weight, 1.0
-    unit = power_of_two_below(largest)
-    return weight / unit, unit
+    if weight is None:
+        return None, 1.0
+    unit = unit_of_weights(float(weight.max()))
+    return (weight if unit == 1.0 else weight / unit), unit
+
+
+def unit_of_weights(largest: float) -> float:
+    """The unit of weights, by the largest."""
+    if 1.0 / _LARGE_WEIGHT <= largest <= _LARGE_WEIGHT:
+        return 1.0
+    return power_of_two_below(largest)
 
 
 def check_weight(weight: Any, n_rows: int, name: str = "weight") -> NDArray[np.float64] | None:
@@ -320,9 +363,15 @@ def check_weight(weight: Any, n_rows: int, name: str = "weight") -> NDArray[np.f
     """
     if weight is None:
         return None
+    weights = weights_of(weight, n_rows, name)
+    if not weights.any():
+        raise DataError(f"{name} must not be zero for every row")
+    return weights
+
+
+def weights_of(weight: Any, n_rows: int, name: str) -> NDArray[np.float64]:
+    """Weights of rows of which others may follow, so that these may all be zero."""
     weights = _as_vector(weight, name, n_rows)
     if (row := _first(~(np.isfinite(weights) & (weights >= 0)))) is not None:
         raise DataError(f"{name} must be finite and not negative, row {row} holds {weights[row]}")
-    if not weights.any():
-        raise DataError(f"{name} must not be zero for every row")
     return weights

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from mvsboost.arguments import class_weights
@@ -127,21 +126,27 @@ class MVSClassifier(ClassifierMixin, MVSEstimator):  # type: ignore[misc]
         return make_objective(spec, n_classes=self._n_classes())
 
     def _class_weighted(self, target: Any, weight: Any) -> Any:
-        if self.class_weight is None:
+        codes = target.astype(int)
+        by_class = self._by_class(np.bincount(codes, minlength=len(self.classes_)))
+        if by_class is None:
             return weight
-        codes, by_class = target.astype(int), np.ones(len(self.classes_))
-        if isinstance(self.class_weight, Mapping):
-            by_class[:] = class_weights(self.classes_.tolist(), self.class_weight)
-        else:
-            present = np.unique(codes)  # a model may be continued without some
-            by_class[present] = compute_class_weight(
-                "balanced", classes=self.classes_[present], y=self.classes_[codes]
-            )
         weights = by_class[codes] if weight is None else by_class[codes] * weight
         if not weights.any():
             allowed = "such that it leaves a row to train on with a weight greater than zero"
             raise ParameterError("class_weight", self.class_weight, allowed)
         return weights
+
+    def _by_class(self, counts: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        """A weight for each class, given the number of its rows."""
+        if self.class_weight is None:
+            return None
+        by_class = np.ones(len(self.classes_))
+        if isinstance(self.class_weight, Mapping):
+            by_class[:] = class_weights(self.classes_.tolist(), self.class_weight)
+        else:
+            present = counts > 0  # a model may be continued without some
+            by_class[present] = counts.sum() / (present.sum() * counts[present])
+        return by_class
 
     def _labels(self) -> dict[str, Any]:
         return {"classes": self.classes_.tolist(), "classes_dtype": self.classes_.dtype.str}

@@ -258,6 +258,9 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
     def _class_weighted(self, target: Any, weight: Any) -> Any:
         return weight
 
+    def _by_class(self, counts: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        return None
+
     def _labels(self) -> dict[str, Any]:
         return {}
 

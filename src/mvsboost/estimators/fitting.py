@@ -23,7 +23,6 @@ from mvsboost.arguments import (
     check_order,
     check_parts,
     eval_items,
-    fingerprint,
     groups_by_feature,
     naming,
     signs_by_feature,
@@ -172,11 +171,11 @@ class MVSEstimator(FittedEstimator):
         places = {VALIDATION: ASIDE, **{rows.name: rows.where for rows in held_out}}
         for name, data in evaluation.items():
             with naming(places[name]):
-                objective.check_values(data.rows.target)
+                data.check_values(objective)
         about = self._about()
         if resume is not None:
             sets = {"training": dataset, **evaluation}
-            about["data"] = {name: fingerprint(one) for name, one in sets.items()}
+            about["data"] = {name: one.fingerprint() for name, one in sets.items()}
             about["seed"] = seed
             callbacks.append(Checkpoint(resume))  # the last, so that it saves what others note
         config = self._config(objective, sampler, metrics if evaluated else [], dataset, seed)
