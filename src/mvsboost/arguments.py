@@ -22,6 +22,7 @@ __all__ = [
     "ASIDE",
     "VALIDATION",
     "EvalRows",
+    "check_beside",
     "check_checkpoint",
     "check_order",
     "check_parts",
@@ -165,6 +166,7 @@ def _pairs(eval_set: Any) -> list[tuple[Any, Any, Any]]:
         )
     one = isinstance(eval_set, tuple) and not all(map(_looks_like_a_set, eval_set))
     pairs = [eval_set] if one else eval_set
+    pairs = [(pair, None) if isinstance(pair, Dataset) else pair for pair in pairs]
     for pair in pairs:
         if not isinstance(pair, tuple) or len(pair) not in (2, 3):
             raise ParameterError(
@@ -174,7 +176,9 @@ def _pairs(eval_set: Any) -> list[tuple[Any, Any, Any]]:
 
 
 def _looks_like_a_set(item: Any) -> bool:
-    """Whether it is a tuple of X and y, and no X or y that is a tuple."""
+    """Whether it is a tuple of X and y, and no X or y that is a tuple; or rows that are binned."""
+    if isinstance(item, Dataset):
+        return True
     parts = item[:2] if isinstance(item, tuple) and len(item) in (2, 3) else ("",)
     return all(hasattr(part, "__len__") and not isinstance(part, str) for part in parts)
 
@@ -196,6 +200,23 @@ def starting_point(
     if not isinstance(init_model, (str, PathLike)):
         raise ParameterError("init_model", init_model, "an estimator, a Model or a path")
     return Model.load(init_model)
+
+
+def check_beside(dataset: Dataset, **given: Any) -> None:
+    """What is handed to `fit` beside rows that are binned: what they bring may not come twice."""
+    fixes = {
+        "y": "the target is the data set's",
+        "sample_weight": "weights are the data set's: make it with weight=",
+        "init_score": "make it with Dataset.from_data(..., init_score=...)",
+        "validation_fraction": "split the table, and pass eval_set",
+        "class_weight": "make it with weight=",
+    }
+    for name, fix in fixes.items():
+        if given[name] is not None:
+            raise ParameterError(name, given[name], f"left out with a Dataset: {fix}")
+    if dataset.mapper.n_bins[~dataset.mapper.is_categorical].max(initial=0) > given["max_bins"]:
+        allowed = "as large as that of the Dataset: make it with max_bins="
+        raise ParameterError("max_bins", given["max_bins"], allowed)
 
 
 def check_order(columns: Columns, start: Model | None) -> None:

@@ -373,13 +373,6 @@ def _load(path: str) -> Any:
     return load_estimator(path)
 
 
-def _outputs_of(model: Any) -> list[str]:
-    """What each of several outputs is called: a class, or a quantile."""
-    if hasattr(model, "classes_"):
-        return [str(name) for name in model.classes_]
-    return [f"q{alpha:g}" for alpha in model.model_.objective.leaf_quantile]
-
-
 def _features_of(options: argparse.Namespace, model: Any) -> Any:
     """The model's columns of the table; others are left out."""
     from mvsboost.tables import read_table, without
@@ -393,22 +386,13 @@ def _predict(options: argparse.Namespace) -> None:
     from mvsboost.tables import write_table
 
     model = _load(options.model)
-    X = _features_of(options, model)
     if options.proba and not hasattr(model, "classes_"):
         raise ParameterError("--proba", True, "left out where the target is numbers")
-    if options.proba:
-        shares = model.predict_proba(X)
-        columns = {f"p_{c}": shares[:, k] for k, c in enumerate(model.classes_)}
-    elif options.raw:
-        bins = model.model_.bin(X)
-        scores = model.model_.raw_scores(bins)
-        columns = {f"score_{k}" if len(scores) > 1 else "score": s for k, s in enumerate(scores)}
+    output = "probabilities" if options.proba else "scores" if options.raw else "predictions"
+    if options.data.endswith(".parquet") and options.out.endswith(".parquet"):
+        model.predict_files(options.data, options.out, output=output)
     else:
-        found = model.predict(X)
-        columns = {"prediction": found}
-        if found.ndim == 2:
-            columns = {name: found[:, k] for k, name in enumerate(_outputs_of(model))}
-    write_table(columns, options.out)
+        write_table(model.named_outputs(_features_of(options, model), output), options.out)
 
 
 def _explain(options: argparse.Namespace) -> None:
@@ -429,7 +413,7 @@ def _explain(options: argparse.Namespace) -> None:
     else:
         columns = {
             f"{c}: {name}": found[:, k, j]
-            for k, c in enumerate(_outputs_of(model))
+            for k, c in enumerate(model.output_names())
             for j, name in enumerate(names)
         }
     write_table(columns, options.out)

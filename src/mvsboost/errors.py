@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = [
     "ClusterError",
+    "StoreError",
     "ConvergenceStop",
     "DataError",
     "ModelFormatError",
@@ -71,6 +72,10 @@ class ModelFormatError(MVSBoostError, ValueError):
 
 class ClusterError(MVSBoostError, RuntimeError):
     """Workers of a cluster do not answer, or there are none."""
+
+
+class StoreError(MVSBoostError, RuntimeError):
+    """Binned rows on disk are not there, damaged, or others."""
 
 
 class ConvergenceStop(MVSBoostError):

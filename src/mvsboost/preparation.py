@@ -144,6 +144,7 @@ def prepare(
         config = replace(config, tree=config.tree.in_units(dataset.weight_unit))
     if eval_sets and not config.metrics:
         config = replace(config, metrics=[default_metric(config.objective)])
+    _check_memory(dataset, config)
     dataset.check_target(config.objective)
     for data in (dataset, *eval_sets.values()):
         _check_start_scores(data, dataset, config.objective)
@@ -231,6 +232,28 @@ def check_arguments(dataset: Any, config: Any, eval_sets: Any, init_model: Any) 
     if not isinstance(init_model, Model | None):
         allowed = "a Model, such as an estimator's model_ or what Model.load reads"
         raise ParameterError("init_model", type(init_model), allowed)
+
+
+def _check_memory(dataset: Dataset, config: TrainConfig) -> None:
+    """What training keeps of the rows in files must fit into the memory there may be.
+
+    Of each row a score, g and h for each output, ĝ, and the number of its leaf; of a drawn row
+    its bins, its number and weight, twice, and its packed words in order.
+    """
+    pages, n_rows = dataset.rows.pages, dataset.n_rows
+    if pages is None or pages.memory_limit is None:
+        return
+    drawn = _BYTES_IN_TREE + 2 * _BYTES_DRAWN + dataset.n_features
+    state = n_rows * (16 * config.objective.n_outputs + 5)
+    needed = int(state + n_rows * (min(config.sampler.share, 1.0) * drawn))
+    if config.tree.second_look:
+        needed += n_rows * _BYTES_IN_TREE
+    if needed > pages.memory_limit:
+        allowed = f"at least {needed} for {n_rows} rows with this objective and sampler"
+        raise ParameterError("memory_limit", pages.memory_limit, allowed)
+
+
+_BYTES_DRAWN, _BYTES_IN_TREE = 12, 16
 
 
 def _check_start_scores(data: Dataset, dataset: Dataset, objective: Objective) -> None:

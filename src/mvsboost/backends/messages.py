@@ -18,6 +18,7 @@ __all__ = [
     "GradientRange",
     "GrownNodes",
     "NodeSplit",
+    "Pages",
     "RowMetric",
     "RowObjective",
     "RowSet",
@@ -26,6 +27,17 @@ __all__ = [
     "residual_key",
     "residual_of_key",
 ]
+
+
+class Pages(Protocol):
+    """What is in memory of arrays that lie in files; see `runtime.mapped`."""
+
+    @property
+    def memory_limit(self) -> int | None:
+        """Bytes that a process may have resident; None where the system alone decides."""
+
+    def let_go(self) -> None:
+        """Let go of what was looked at, if memory is bounded."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +55,10 @@ class BinnedRows:
         Global id of the first row; random numbers belong to global ids.
     start : float64 array of shape (n_outputs, n_rows) or None
         Scores that the rows have of their own, before the model's.
+    columns : uint8 array of shape (n_features, n_rows), C order, or None
+        The bins by column, where they are known.
+    pages : Pages or None
+        Of rows that lie in files.
     """
 
     bins: NDArray[np.uint8]
@@ -51,6 +67,8 @@ class BinnedRows:
     weight: NDArray[np.float64] | None = None
     offset: int = 0
     start: NDArray[np.float64] | None = None
+    columns: NDArray[np.uint8] | None = None
+    pages: Pages | None = None
 
     @property
     def n_rows(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from operator import attrgetter
@@ -22,8 +22,8 @@ from mvsboost.dask.partitions import Recipe, Summary
 from mvsboost.dask.session import Session, Traffic, Waiting
 from mvsboost.data import BinFeature, BinMapper, CategoricalColumn, Columns, Dataset, Schema
 from mvsboost.data.binning import SAMPLE_ROWS, TrainingRows, sampled_rows
-from mvsboost.data.dataset import unit_of_weights
 from mvsboost.data.parts import merge_described, rows_within
+from mvsboost.data.targets import unit_of_weights
 from mvsboost.errors import DataError, ParameterError
 
 __all__ = ["Cluster", "DaskDataset", "RemoteRows", "Table"]
@@ -56,6 +56,7 @@ class RemoteRows:
     n_bins: NDArray[np.int64]
     is_weighted: bool
     start: None = None
+    pages: None = None
 
     @cached_property
     def target(self) -> NDArray[np.float64]:
@@ -76,23 +77,7 @@ class RemoteRows:
 
 @dataclass(frozen=True, eq=False)
 class DaskDataset(Dataset):
-    """A data set whose rows are on the workers of a cluster.
-
-    Attributes
-    ----------
-    extremes : float64 array
-        Targets that stand for all: those that occur, or the least and the largest.
-    """
-
-    extremes: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
-
-    def check_target(self, objective: Any) -> None:
-        """Raise a `DataError` if the objective cannot be trained on these rows."""
-        objective.check_target(self.extremes)
-
-    def check_values(self, objective: Any) -> None:
-        """Raise a `DataError` if the objective is not defined for some row."""
-        objective.check_values(self.extremes)
+    """A data set whose rows are on the workers of a cluster."""
 
     def has_rows_of(self, other: Dataset) -> bool:
         """Whether the rows are those of another set, in the same partitions."""
@@ -419,7 +404,9 @@ class Cluster:
             tuple(runs), tuple(homes), tuple(checks), table.n_rows, mapper.n_bins, weighted
         )
         extremes = recipe.encode(np.unique(table.labels))
-        return DaskDataset(recipe.schema, mapper, rows, recipe.unit, True, extremes)
+        return DaskDataset(
+            recipe.schema, mapper, rows, recipe.unit, for_training=True, extremes=extremes
+        )
 
     # --- training -------------------------------------------------------------------------------
 

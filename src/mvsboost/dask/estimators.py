@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from os import PathLike
 from typing import Any, TypeVar
@@ -13,9 +12,7 @@ import numpy as np
 from distributed import Client, get_client
 from numpy.typing import NDArray
 
-from mvsboost.arguments import EvalRows, check_checkpoint, naming, starting_point
-from mvsboost.boosting import train
-from mvsboost.callbacks import Checkpoint
+from mvsboost.arguments import EvalRows, naming, starting_point
 from mvsboost.dask.cluster import Cluster, DaskDataset, Table
 from mvsboost.dask.session import Waiting
 from mvsboost.data import Schema
@@ -25,7 +22,6 @@ from mvsboost.estimators import MVSClassifier, MVSRegressor
 from mvsboost.estimators.fitting import MVSEstimator
 from mvsboost.model import Model
 from mvsboost.parameters import check_parameters
-from mvsboost.sampling import make_sampler
 
 __all__ = ["DaskMVSClassifier", "DaskMVSRegressor"]
 
@@ -62,44 +58,18 @@ class _DaskEstimator(MVSEstimator):
     ) -> None:
         self._refuse(init_score, held_out)
         check_parameters(self._parameters())
-        sampler = make_sampler(self.sampler)
-        sampler.validate()
         start = starting_point(init_model, resume, MVSEstimator)
-        metrics_wanted = bool(held_out)
         with self._cluster() as cluster:
             table = self._read(cluster, X, y, sample_weight, "training")
             encode = self._encoder(table, start)
-            objective = self._make_objective()
-            metrics, callbacks = self._metrics(objective), self._callbacks(metrics_wanted)
-            seed = self._seed(start if resume is not None else None)
-            dataset = self._dataset(cluster, table, encode, start, seed)
+            plan = self._plan(start, resume, evaluated=bool(held_out))
+            dataset = self._dataset(cluster, table, encode, start, plan.seed)
             evaluation = {rows.name: self._evaluated(cluster, rows, dataset) for rows in held_out}
             for rows in held_out:
                 with naming(rows.where):
-                    evaluation[rows.name].check_values(objective)
-            about = self._about()
-            if resume is not None:
-                sets = {"training": dataset, **evaluation}
-                about["data"] = {name: one.fingerprint() for name, one in sets.items()}
-                about["seed"] = seed
-                callbacks.append(Checkpoint(resume))
-            wanted = metrics if metrics_wanted else []
-            config = self._config(objective, sampler, wanted, dataset, seed)
-            if start is not None and resume is not None:
-                check_checkpoint(start.metadata, about, resume)
-                left = max(0, config.n_estimators - start.n_iterations)
-                config = replace(config, n_estimators=left)
-            result = train(
-                dataset,
-                config,
-                eval_sets=evaluation,
-                callbacks=callbacks,
-                init_model=start,
-                backend=cluster.backend_factory(str(self.device)),
-                metadata=about,
-                resume=resume is not None,
-            )
-            self._adopt(result)
+                    evaluation[rows.name].check_values(plan.objective)
+            backend = cluster.backend_factory(str(self.device))
+            self._boost(dataset, evaluation, plan, backend)
             self.traffic_ = cluster.traffic.as_dict()
 
     def _refuse(self, init_score: Any, held_out: list[EvalRows]) -> None:

@@ -8,7 +8,7 @@ column with more categories than bins becomes a few numeric ones first, see
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -31,6 +31,7 @@ __all__ = [
     "BinFeature",
     "BinMapper",
     "TrainingRows",
+    "check_settings",
     "find_edges",
     "sampled_rows",
     "statistics_of_column",
@@ -237,14 +238,6 @@ def _write_rows(sources: Sequence[_Source], n_rows: int, n_threads: int) -> NDAr
     return bins
 
 
-def _by_row(binned: list[NDArray[np.uint8]], n_rows: int) -> NDArray[np.uint8]:
-    """Columns of bins as rows; each is let go of once it has been copied."""
-    bins = np.empty((n_rows, len(binned)), BIN)
-    for feature in reversed(range(len(binned))):
-        bins[:, feature] = binned.pop()
-    return bins
-
-
 # --- the mapper ---------------------------------------------------------------------------------
 
 
@@ -400,7 +393,7 @@ class BinMapper:
         sample_rows : int
             Edges are found from at most this many rows.
         """
-        _check_settings(max_bins, sample_rows)
+        check_settings(max_bins, sample_rows)
         rows = sampled_rows(columns.n_rows, seed, sample_rows)
         encoder = _Encoder(targets, weight, seed, max_bins, rows)
         features = tuple(f for f, _ in encoder.encode(columns, schema))
@@ -424,50 +417,12 @@ class BinMapper:
         Not the same as `fit` and then `transform`: where a column became target
         statistics, a training row sees only the rows that come before it in their order.
         """
-        _check_settings(max_bins, sample_rows)
+        check_settings(max_bins, sample_rows)
         rows = sampled_rows(columns.n_rows, seed, sample_rows)
         encoder = _Encoder(targets, weight, seed, max_bins, rows)
         features, sources = zip(*encoder.encode(columns, schema), strict=True)
         training = TrainingRows.of(features, columns, targets, seed)
         return cls(features, training), _write_rows(sources, columns.n_rows, n_threads)
-
-    @classmethod
-    def fit_transform_by_column(
-        cls,
-        columns: Iterable[tuple[Column, Feature]],
-        n_rows: int,
-        *,
-        targets: NDArray[np.float64] | None = None,
-        weight: NDArray[np.float64] | None = None,
-        max_bins: int = MAX_BINS,
-        seed: int = 0,
-        sample_rows: int = SAMPLE_ROWS,
-        n_threads: int = 1,
-    ) -> tuple[BinMapper, NDArray[np.uint8]]:
-        """What `fit_transform` gives, from one column at a time: no two are needed at once.
-
-        Parameters
-        ----------
-        columns : iterable of pairs of Column and Feature
-            The input columns in their order.
-        n_rows : int
-        targets, weight, max_bins, seed, sample_rows, n_threads
-            Those of `fit_transform`.
-        """
-        _check_settings(max_bins, sample_rows)
-        rows = sampled_rows(n_rows, seed, sample_rows)
-        encoder = _Encoder(targets, weight, seed, max_bins, rows)
-        features: list[BinFeature] = []
-        binned: list[NDArray[np.uint8]] = []
-        check = checksum(targets)
-        for source, (column, field) in enumerate(columns):
-            encoded = encoder.encode_one(column, field, source)
-            features += [feature for feature, _ in encoded]
-            binned += [_write_rows([one], n_rows, n_threads)[:, 0] for _, one in encoded]
-            if isinstance(column, CategoricalColumn) and encoded[0][0].values is not None:
-                check = checksum(column.codes, before=check)
-        training = TrainingRows(int(seed), n_rows, check) if _statistics_sources(features) else None
-        return cls(tuple(features), training), _by_row(binned, n_rows)
 
     def transform_again(
         self,
@@ -623,7 +578,8 @@ def statistics_of_column(
     return [feature for feature, _ in encoded], bins
 
 
-def _check_settings(max_bins: int, sample_rows: int) -> None:
+def check_settings(max_bins: int, sample_rows: int) -> None:
+    """Raise a `ParameterError` for what no bins can be found with."""
     if not 2 <= max_bins <= MAX_BINS:
         raise ParameterError("max_bins", max_bins, f"from 2 to {MAX_BINS}")
     if sample_rows < 1:

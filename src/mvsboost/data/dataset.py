@@ -3,29 +3,42 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from inspect import signature
+from os import PathLike
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mvsboost.backends.messages import BinnedRows
-from mvsboost.data.binning import SAMPLE_ROWS, BinMapper
-from mvsboost.data.columns import UNSEEN, CategoricalColumn, Column, Columns
+from mvsboost.data.binning import SAMPLE_ROWS, BinMapper, check_settings
+from mvsboost.data.columns import UNSEEN, CategoricalColumn, Columns
+from mvsboost.data.files import CsvFiles, ParquetFiles, Source, TableFiles
 from mvsboost.data.ingest import CategoricalFeatures, ingest
-from mvsboost.data.parquet import ParquetTable, Source
-from mvsboost.data.schema import Feature, Schema
+from mvsboost.data.schema import Schema
+from mvsboost.data.store import (
+    MemoryRoom,
+    Stored,
+    StoreWriter,
+    bytes_of,
+    check_place,
+    origin_of,
+    read_store,
+)
+from mvsboost.data.streaming import Binning, Checks, FileRequest, StreamedTable
 from mvsboost.data.target_statistics import target_columns
-from mvsboost.errors import DataError, ParameterError
+from mvsboost.data.targets import unit_of_weights
+from mvsboost.errors import DataError, ParameterError, StoreError
 from mvsboost.exact.checksum import checksum
 from mvsboost.exact.dtypes import MAX_BINS, WEIGHT
-from mvsboost.exact.fixedpoint import power_of_two_below
+from mvsboost.runtime.threads import threads_of
 
 __all__ = ["Dataset", "check_lengths"]
 
-_LARGE_WEIGHT = 2.0**64
-"""Weights up to this one, and down to its inverse, are used as they are."""
+_BATCH, _SMALL_BATCH = 1 << 27, 1 << 22  # bytes of a batch of rows of a file, and the least
+_COMPARED = 1 << 20  # rows that are compared at a time
 
 
 class ChecksTargets(Protocol):
@@ -55,6 +68,12 @@ class Dataset:
         too large or too small for gradients in float32.
     for_training : bool
         Whether no row sees its own target in its bins; see `from_data`.
+    classes : array or None
+        Labels in the order of their numbers, where the target holds numbers of classes.
+    extremes : float64 array or None
+        Targets that stand for all, where it would take long to look at all.
+    check : int or None
+        Checksum of the rows, where it is known.
 
     Examples
     --------
@@ -68,6 +87,9 @@ class Dataset:
     rows: BinnedRows
     weight_unit: float = 1.0
     for_training: bool = True
+    classes: NDArray[Any] | None = None
+    extremes: NDArray[np.float64] | None = None
+    check: int | None = None
 
     @classmethod
     def from_data(
@@ -132,7 +154,8 @@ class Dataset:
             )
         start = check_init_score(init_score, columns.n_rows)
         rows = BinnedRows(bins, mapper.n_bins, target, weights, start=start)
-        return cls(schema, mapper, rows, unit, for_training)
+        classes = np.arange(n_classes) if n_classes else None
+        return cls(schema, mapper, rows, unit, for_training, classes)
 
     @classmethod
     def from_parquet(
@@ -144,13 +167,18 @@ class Dataset:
         categorical_features: CategoricalFeatures = "auto",
         max_bins: int = MAX_BINS,
         n_classes: int = 0,
+        labels: bool = False,
+        like: Dataset | None = None,
+        store: str | PathLike[str] | None = None,
+        memory_limit: int | str | None = None,
         seed: int = 0,
         sample_rows: int = SAMPLE_ROWS,
-        n_threads: int = 1,
+        n_threads: int | None = -1,
+        progress: bool = False,
     ) -> Dataset:
-        """Bin a table in Parquet files, one column at a time; the model is that of `from_data`.
+        """Bin a table in Parquet files, a batch of rows at a time; the model is `from_data`'s.
 
-        Besides the bins no more than one column is in memory. Needs pyarrow.
+        Needs pyarrow. The files are read twice.
 
         Parameters
         ----------
@@ -159,31 +187,128 @@ class Dataset:
             another in the order of the files' names.
         target, weight : str
             Their columns.
-        categorical_features, max_bins, n_classes, seed, sample_rows, n_threads
+        categorical_features, max_bins, n_classes, seed, sample_rows
             Those of `from_data`.
+        labels : bool
+            Whether the target holds classes, of whatever names, which are kept in `classes`.
+        like : Dataset, optional
+            Rows whose bins and classes these get, as rows to evaluate on must.
+        store : path, optional
+            A folder for the bins, which are then read as they are needed. One that was made of
+            the same files in the same way is used again if it is undamaged, and else made anew.
+            By default bins are in memory.
+        memory_limit : int or str, optional
+            Bytes, or a text such as ``"6GB"``, that may be in memory; needs a store.
+        n_threads : int
+            All cores by default. Changes no bit of the result.
+        progress : bool
+            Whether to show a progress bar (needs tqdm).
         """
-        table = ParquetTable(source)
-        y = _check_target(table.vector(target, "target"), table.n_rows, n_classes)
-        weights, unit = _in_units(check_weight(table.vector(weight, "weight"), table.n_rows))
-        features: list[Feature] = []
+        settings = dict(locals())
+        del settings["cls"]
+        return cls._from_files(ParquetFiles(source), **settings)
 
-        def noted() -> Iterator[tuple[Column, Feature]]:
-            for column, feature in table.columns([target, weight], categorical_features):
-                features.append(feature)
-                yield column, feature
+    @classmethod
+    def from_csv(cls, source: Source, target: str, **options: Any) -> Dataset:
+        """Bin a table in CSV files, as `from_parquet` does, with the same options.
 
-        mapper, bins = BinMapper.fit_transform_by_column(
-            noted(),
-            table.n_rows,
-            targets=target_columns(y, n_classes),
-            weight=weights,
-            max_bins=max_bins,
-            seed=seed,
-            sample_rows=sample_rows,
-            n_threads=n_threads,
+        The type of a column is the first of whole numbers, booleans, dates, times, numbers and
+        text that all its values have.
+        """
+        given = signature(cls.from_parquet).bind(source, target, **options)
+        given.apply_defaults()
+        return cls._from_files(CsvFiles(source), **given.arguments)
+
+    @classmethod
+    def _from_files(
+        cls,
+        files: TableFiles,
+        *,
+        source: Source,
+        like: Dataset | None,
+        store: str | PathLike[str] | None,
+        memory_limit: int | str | None,
+        n_threads: int | None,
+        **asked: Any,
+    ) -> Dataset:
+        check_settings(asked["max_bins"], asked["sample_rows"])
+        limit, threads = bytes_of(memory_limit), threads_of(n_threads)
+        if limit is not None and store is None:
+            raise ParameterError("memory_limit", memory_limit, "given together with store")
+        if like is not None:
+            if asked["labels"] or asked["n_classes"]:
+                allowed = "left out with like, which knows the classes"
+                raise ParameterError("labels", asked["labels"], allowed)
+            asked |= {"labels": like.classes is not None, "categorical_features": "auto"}
+        request = FileRequest(
+            n_threads=threads,
+            batch_bytes=_BATCH if limit is None else min(_BATCH, max(limit // 16, _SMALL_BATCH)),
+            classes=None if like is None else like.classes,
+            **asked,
         )
-        rows = BinnedRows(bins, mapper.n_bins, y, weights)
-        return cls(Schema(tuple(features), named=True), mapper, rows, unit)
+        request.check(files)
+        checks = Checks(_check_numbers, _check_weights)
+
+        def read() -> tuple[StreamedTable, Binning]:
+            table = StreamedTable(files, request, checks)
+            if like is None:
+                return table, table.find_bins()
+            like.schema.check(table.survey.described)
+            return table, Binning(like.schema, like.mapper, {})
+
+        if store is None:
+            table, binning = read()
+            schema, mapper, _ = binning
+            room = MemoryRoom(table.survey.n_rows, mapper.n_features, weighted=request.is_weighted)
+            table.bin_into(room, binning)
+            unit, classes, extremes = table.unit, table.classes, table.extremes
+            return cls(
+                schema, mapper, room.rows(mapper.n_bins), unit, like is None, classes, extremes
+            )
+        check_place(store)
+        origin = origin_of(files, request, None if like is None else like.mapper)
+        with suppress(StoreError):
+            return cls._of_store(read_store(store, limit, threads, origin))
+        table, binning = read()
+        with StoreWriter(store, table.survey.n_rows, binning.mapper.n_features) as writer:
+            table.bin_into(writer, binning)
+            writer.finish(
+                origin=origin,
+                schema=binning.schema.to_dict(),
+                mapper=binning.mapper.to_dict(),
+                weight_unit=table.unit,
+                classes=table.classes,
+                extremes=table.extremes,
+                for_training=like is None,
+            )
+        return cls._of_store(read_store(store, limit, threads))
+
+    @classmethod
+    def open(
+        cls,
+        store: str | PathLike[str],
+        *,
+        memory_limit: int | str | None = None,
+        n_threads: int | None = -1,
+    ) -> Dataset:
+        """The rows of a store that `from_parquet` or `from_csv` made, without their files.
+
+        Every byte is checked first.
+        """
+        return cls._of_store(read_store(store, bytes_of(memory_limit), threads_of(n_threads)))
+
+    @classmethod
+    def _of_store(cls, stored: Stored) -> Dataset:
+        return cls(
+            stored.schema,
+            stored.mapper,
+            stored.rows,
+            stored.weight_unit,
+            stored.for_training,
+            stored.classes,
+            stored.extremes,
+            stored.check,
+        )
 
     @property
     def n_rows(self) -> int:
@@ -192,17 +317,24 @@ class Dataset:
 
     def check_target(self, objective: ChecksTargets) -> None:
         """Raise a `DataError` if the objective cannot be trained on these rows."""
-        objective.check_target(self.rows.target)
+        objective.check_target(self.rows.target if self.extremes is None else self.extremes)
 
     def check_values(self, objective: ChecksTargets) -> None:
         """Raise a `DataError` if the objective is not defined for some row."""
-        objective.check_values(self.rows.target)
+        objective.check_values(self.rows.target if self.extremes is None else self.extremes)
 
     def has_rows_of(self, other: Dataset) -> bool:
         """Whether the rows are those of another set, but for bins that show the target."""
-        fixed = ~self.mapper.of_target
-        return np.array_equal(self.rows.target, other.rows.target) and np.array_equal(
-            self.rows.bins[:, fixed], other.rows.bins[:, fixed]
+        fixed, one, two = ~self.mapper.of_target, self.rows, other.rows
+        if one.n_rows != two.n_rows:
+            return False
+        starts = range(0, one.n_rows, _COMPARED)
+        return all(
+            np.array_equal(one.target[a : a + _COMPARED], two.target[a : a + _COMPARED])
+            and np.array_equal(
+                one.bins[a : a + _COMPARED, fixed], two.bins[a : a + _COMPARED, fixed]
+            )
+            for a in starts
         )
 
     def weight_of(self, row: int) -> float | None:
@@ -212,8 +344,9 @@ class Dataset:
 
     def fingerprint(self) -> str:
         """A short name for the rows."""
-        rows = self.rows
-        check = checksum(rows.bins, rows.target, rows.weight, rows.start)
+        rows, check = self.rows, self.check
+        if check is None:
+            check = checksum(rows.bins, rows.target, rows.weight, rows.start)
         return f"{rows.n_rows} rows, {check:08x}"
 
     @property
@@ -317,6 +450,14 @@ def _first(wrong: NDArray[np.bool_]) -> int | None:
     return int(np.argmax(wrong)) if wrong.any() else None
 
 
+def _check_numbers(y: Any, n_classes: int) -> NDArray[np.float64]:
+    return _check_target(y, len(y), n_classes)
+
+
+def _check_weights(weight: Any) -> NDArray[np.float64]:
+    return weights_of(weight, len(weight), "weight")
+
+
 def _check_target(y: Any, n_rows: int, n_classes: int) -> NDArray[np.float64]:
     target = _as_vector(y, "y", n_rows)
     if (row := _first(~np.isfinite(target))) is not None:
@@ -342,13 +483,6 @@ def _in_units(weight: NDArray[np.float64] | None) -> tuple[NDArray[np.float64] |
         return None, 1.0
     unit = unit_of_weights(float(weight.max()))
     return (weight if unit == 1.0 else weight / unit), unit
-
-
-def unit_of_weights(largest: float) -> float:
-    """The unit of weights, by the largest."""
-    if 1.0 / _LARGE_WEIGHT <= largest <= _LARGE_WEIGHT:
-        return 1.0
-    return power_of_two_below(largest)
 
 
 def check_weight(weight: Any, n_rows: int, name: str = "weight") -> NDArray[np.float64] | None:

@@ -1,4 +1,4 @@
-"""From what a user passes as y to numbers or labels, or to an error that says what is wrong."""
+"""From what a user passes as y to numbers or labels, or to an error; and the unit of weights."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 
 from mvsboost.errors import DataError
+from mvsboost.exact.fixedpoint import power_of_two_below
 
-__all__ = ["labels_of", "numbers_of", "vector_of"]
+__all__ = ["labels_of", "numbers_of", "unit_of_weights", "vector_of"]
+
+_LARGE_WEIGHT = 2.0**64
+"""Weights up to this one, and down to its inverse, are used as they are."""
 
 
 def vector_of(y: Any) -> NDArray[Any]:
@@ -91,3 +95,10 @@ def _is_missing(label: Any) -> bool:
         return not bool(label == label)
     except (TypeError, ValueError):
         return True
+
+
+def unit_of_weights(largest: float) -> float:
+    """The unit of weights, by the largest."""
+    if 1.0 / _LARGE_WEIGHT <= largest <= _LARGE_WEIGHT:
+        return 1.0
+    return power_of_two_below(largest)

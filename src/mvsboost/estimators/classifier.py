@@ -148,6 +148,11 @@ class MVSClassifier(ClassifierMixin, MVSEstimator):  # type: ignore[misc]
             by_class[present] = counts.sum() / (present.sum() * counts[present])
         return by_class
 
+    def _take_classes(self, classes: NDArray[Any] | None) -> None:
+        if classes is None:
+            raise DataError("the Dataset holds numbers: make it with labels=True for classes")
+        self.classes_ = classes
+
     def _labels(self) -> dict[str, Any]:
         return {"classes": self.classes_.tolist(), "classes_dtype": self.classes_.dtype.str}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from os import PathLike
 from typing import Any, TypeVar
 
@@ -16,8 +17,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mvsboost.data import ingest
 from mvsboost.data.columns import CategoricalColumn
+from mvsboost.data.files import Source, TypesChanged, open_files, progress_bar, write_batches
 from mvsboost.data.ingest import as_table
-from mvsboost.errors import DataError, ModelFormatError
+from mvsboost.errors import DataError, ModelFormatError, ParameterError
 from mvsboost.model import Model
 from mvsboost.objectives import Objective, same_kind
 from mvsboost.parameters import revive
@@ -26,6 +28,8 @@ from mvsboost.runtime.threads import threads_of
 __all__ = ["FittedEstimator"]
 
 E = TypeVar("E", bound="FittedEstimator")
+
+_BATCH = 1 << 27  # bytes of a batch of rows of a file
 
 
 class FittedEstimator(BaseEstimator):  # type: ignore[misc]
@@ -99,6 +103,88 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
         """
         now = self._snapshot()
         return now._predictions(now._scores(X, n_iterations))
+
+    def predict_files(
+        self,
+        source: Source,
+        out: str | PathLike[str],
+        *,
+        output: str = "predictions",
+        keep: Sequence[str] = (),
+        progress: bool = False,
+    ) -> int:
+        """Predict from files to a file, a batch of rows at a time (needs pyarrow).
+
+        Parameters
+        ----------
+        source : path, pattern, or list of them
+            Parquet or CSV files with the columns of training, by name; others are not read.
+        out : path
+            Ends in ``.parquet`` or ``.csv``; it is there once all of it is written.
+        output : {"predictions", "probabilities", "scores"}
+        keep : sequence of str
+            Columns of the files to write beside, such as an identifier.
+        progress : bool
+            Whether to show a progress bar (needs tqdm).
+
+        Returns
+        -------
+        int
+            The number of rows.
+        """
+        now, files = self._snapshot(), open_files(source)
+        check_is_fitted(now, "model_")
+        names = [name for name in files.names if name in now.model_.schema.names]
+        for name in keep:
+            if name not in files.names:
+                allowed = f"columns of the files: {', '.join(files.names)}"
+                raise ParameterError("keep", name, allowed)
+
+        def predicted() -> Iterator[dict[str, Any]]:
+            chosen = [*names, *(name for name in keep if name not in names)]
+            with progress_bar(progress, "predicting", files.n_rows) as done:
+                for batch in files.batches(_BATCH, chosen):
+                    kept = {name: batch.column(name) for name in keep}
+                    yield {**kept, **now.named_outputs(batch.select(names), output)}
+                    done(batch.num_rows)
+
+        while True:
+            with suppress(TypesChanged):
+                return write_batches(predicted(), out)
+
+    def named_outputs(self, X: Any, output: str = "predictions") -> dict[str, NDArray[Any]]:
+        """Predictions, probabilities or raw scores as columns with names.
+
+        Parameters
+        ----------
+        X : table
+        output : {"predictions", "probabilities", "scores"}
+        """
+        now = self._snapshot()
+        scores = now._scores(X, None)
+        if output == "predictions":
+            found = now._predictions(scores)
+            if found.ndim == 1:
+                return {"prediction": found}
+            return {name: found[:, k] for k, name in enumerate(now.output_names())}
+        if output == "scores":
+            several = len(scores) > 1
+            return {f"score_{k}" if several else "score": row for k, row in enumerate(scores)}
+        if output == "probabilities" and hasattr(now, "classes_"):
+            shares = now._probabilities(scores)
+            return {f"p_{label}": shares[:, k] for k, label in enumerate(now.classes_)}
+        allowed = "one of 'predictions', 'probabilities' (of classes), 'scores'"
+        raise ParameterError("output", output, allowed)
+
+    def output_names(self) -> list[str]:
+        """What each of several outputs is called: a class, or a quantile."""
+        if hasattr(self, "classes_"):
+            return [str(name) for name in self.classes_]
+        levels: Any = self.model_.objective.leaf_quantile
+        return [f"q{level:g}" for level in levels]
+
+    def _probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        raise NotImplementedError
 
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
         """Predictions after each iteration in turn."""
@@ -260,6 +346,14 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _by_class(self, counts: NDArray[np.int64]) -> NDArray[np.float64] | None:
         return None
+
+    def _take_classes(self, classes: NDArray[Any] | None) -> None:
+        """Labels of rows that are binned; None where their target holds numbers."""
+        if classes is not None:
+            raise DataError(
+                f"the Dataset holds classes, {classes.tolist()[:5]} and so on: make it without "
+                "labels= and n_classes= for regression"
+            )
 
     def _labels(self) -> dict[str, Any]:
         return {}

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from mvsboost.arguments import (
     ASIDE,
     VALIDATION,
     EvalRows,
+    check_beside,
     check_checkpoint,
     check_order,
     check_parts,
@@ -28,11 +29,12 @@ from mvsboost.arguments import (
     signs_by_feature,
     starting_point,
 )
+from mvsboost.backends.registry import BackendFactory
 from mvsboost.boosting import TrainConfig, TrainResult, train
 from mvsboost.callbacks import Callback, Checkpoint, EarlyStopping, LogProgress, check_callbacks
 from mvsboost.data import Dataset, check_init_score, check_lengths, check_weight, ingest
 from mvsboost.dialects import checks_names
-from mvsboost.errors import ParameterError
+from mvsboost.errors import DataError, ParameterError
 from mvsboost.estimators.fitted import FittedEstimator
 from mvsboost.exact.random import rows_set_aside
 from mvsboost.metrics import Metric, default_metric, get_metric
@@ -69,6 +71,32 @@ _OF_CONSTRUCTOR = {
 """What to say of a parameter that is handed to `fit`, as other libraries have it."""
 
 
+class Plan(NamedTuple):
+    """A fit but for its rows.
+
+    Attributes
+    ----------
+    objective : Objective
+    sampler : Sampler
+    metrics : list of Metric
+        None where no rows are evaluated.
+    callbacks : list of Callback
+    start : Model or None
+        To go on from.
+    resume : path or None
+        Of the checkpoint.
+    seed : int
+    """
+
+    objective: Objective
+    sampler: Sampler
+    metrics: list[Metric]
+    callbacks: list[Callback]
+    start: Model | None
+    resume: str | PathLike[str] | None
+    seed: int
+
+
 class MVSEstimator(FittedEstimator):
     """What classifier and regressor share."""
 
@@ -78,7 +106,7 @@ class MVSEstimator(FittedEstimator):
     def fit(
         self: E,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: Any = None,
         *,
         eval_set: Any = None,
@@ -97,11 +125,11 @@ class MVSEstimator(FittedEstimator):
         ----------
         X : table
             NumPy array, pandas, polars or Arrow table, dict of columns, or sparse matrix.
-            Missing values are welcome.
+            Missing values are welcome. Or a `Dataset`, which brings its own target and weights.
         y : array of shape (n_rows,)
         sample_weight : array of shape (n_rows,), optional
         eval_set : list of (X, y) or (X, y, sample_weight), optional
-            Sets to evaluate after each iteration.
+            Sets to evaluate after each iteration; beside a `Dataset` such as are like it, too.
         eval_names : list of str, optional
             Their names, by default ``eval_0``, ``eval_1``, ...
         init_score : array of shape (n_rows,) or (n_rows, n_outputs), optional
@@ -149,36 +177,108 @@ class MVSEstimator(FittedEstimator):
         resume: str | PathLike[str] | None,
     ) -> None:
         check_parameters(self.get_params(deep=False))
-        sampler = make_sampler(self.sampler)
-        sampler.validate()
+        if isinstance(X, Dataset):
+            self._fit_binned(X, y, sample_weight, init_score, held_out, init_model, resume)
+            return
+        if any(isinstance(rows.X, Dataset) for rows in held_out):
+            allowed = "made of X and y, unless the training rows are a Dataset"
+            raise ParameterError("eval_set", Dataset, allowed)
         self._note_columns(X, reset=True)
         columns = ingest(X, categorical_features=self.categorical_features)
         start = starting_point(init_model, resume, MVSEstimator)
         if not isinstance(X, Mapping):  # which has no positions
             check_order(columns, start)
         target = self._encode_target(y, start)
-        objective = self._make_objective()
-        objective.check_target(target)
         evaluated = bool(held_out) or self.validation_fraction is not None
-        metrics = self._metrics(objective)
-        callbacks = self._callbacks(evaluated)
-        seed = self._seed(start if resume is not None else None)
+        plan = self._plan(start, resume, evaluated=evaluated)
+        plan.objective.check_target(target)
         weight = check_weight(sample_weight, columns.n_rows, "sample_weight")
         scores = check_init_score(init_score, columns.n_rows)
         scores = None if scores is None else scores.T
         rows = EvalRows("training", "the training rows", columns, target, weight, scores)
-        dataset, evaluation = self._datasets(rows, held_out, start, seed)
+        dataset, evaluation = self._datasets(rows, held_out, start, plan.seed)
         places = {VALIDATION: ASIDE, **{rows.name: rows.where for rows in held_out}}
         for name, data in evaluation.items():
             with naming(places[name]):
-                data.check_values(objective)
+                data.check_values(plan.objective)
+        self._boost(dataset, evaluation, plan)
+
+    def _plan(
+        self, start: Model | None, resume: str | PathLike[str] | None, *, evaluated: bool
+    ) -> Plan:
+        """What there is to say of a fit before any row is binned."""
+        objective, sampler = self._make_objective(), make_sampler(self.sampler)
+        sampler.validate()
+        metrics = self._metrics(objective)
+        seed = self._seed(start if resume is not None else None)
+        return Plan(
+            objective,
+            sampler,
+            metrics if evaluated else [],
+            self._callbacks(evaluated),
+            start,
+            resume,
+            seed,
+        )
+
+    def _fit_binned(
+        self,
+        dataset: Dataset,
+        y: Any,
+        sample_weight: Any,
+        init_score: Any,
+        held_out: list[EvalRows],
+        init_model: Any,
+        resume: str | PathLike[str] | None,
+    ) -> None:
+        """Train on rows that are binned."""
+        check_beside(
+            dataset,
+            y=y,
+            sample_weight=sample_weight,
+            init_score=init_score,
+            validation_fraction=self.validation_fraction,
+            class_weight=getattr(self, "class_weight", None),
+            max_bins=self.max_bins,
+        )
+        start = starting_point(init_model, resume, MVSEstimator)
+        self._take_classes(dataset.classes)
+        self.n_features_in_ = dataset.schema.n_features
+        if dataset.schema.named:
+            self.feature_names_in_ = np.array(dataset.schema.names, dtype=object)
+        plan = self._plan(start, resume, evaluated=bool(held_out))
+        evaluation = {}
+        for rows in held_out:
+            with naming(rows.where):
+                evaluation[rows.name] = self._evaluated_beside(dataset, rows)
+                evaluation[rows.name].check_values(plan.objective)
+        self._boost(dataset, evaluation, plan)
+
+    def _evaluated_beside(self, dataset: Dataset, rows: EvalRows) -> Dataset:
+        """Rows to evaluate on, in the bins of rows that are binned."""
+        if not isinstance(rows.X, Dataset):
+            self._note_columns(rows.X, reset=False)
+            return self._binned_like(dataset, rows, self._encode_eval(rows.y))
+        if not np.array_equal(np.array(rows.X.classes), np.array(dataset.classes)):
+            raise DataError("it has other classes than the training rows: make it with like=")
+        return rows.X
+
+    def _boost(
+        self,
+        dataset: Dataset,
+        evaluation: Mapping[str, Dataset],
+        plan: Plan,
+        backend: BackendFactory | None = None,
+    ) -> None:
+        """Train on data sets, and take the result."""
+        start, resume, seed, callbacks = plan.start, plan.resume, plan.seed, plan.callbacks
         about = self._about()
         if resume is not None:
             sets = {"training": dataset, **evaluation}
             about["data"] = {name: one.fingerprint() for name, one in sets.items()}
             about["seed"] = seed
             callbacks.append(Checkpoint(resume))  # the last, so that it saves what others note
-        config = self._config(objective, sampler, metrics if evaluated else [], dataset, seed)
+        config = self._config(plan.objective, plan.sampler, plan.metrics, dataset, seed)
         if start is not None and resume is not None:
             check_checkpoint(start.metadata, about, resume)
             if start.n_iterations > config.n_estimators:
@@ -191,6 +291,7 @@ class MVSEstimator(FittedEstimator):
             eval_sets=evaluation,
             callbacks=callbacks,
             init_model=start,
+            backend=backend,
             metadata=about,
             resume=resume is not None,
         )
@@ -241,17 +342,23 @@ class MVSEstimator(FittedEstimator):
         evaluation = {}
         for rows in sets:
             with naming(rows.where):
-                evaluation[rows.name] = Dataset.from_data(
-                    rows.X,
-                    labels[rows.name],
-                    weight=rows.weight,
-                    init_score=rows.start,
-                    n_classes=self._n_classes(),
-                    mapper=dataset.mapper,
-                    schema=dataset.schema,
-                    n_threads=self._threads(),
-                )
+                evaluation[rows.name] = self._binned_like(dataset, rows, labels[rows.name])
         return dataset, evaluation
+
+    def _binned_like(
+        self, dataset: Dataset, rows: EvalRows, target: NDArray[np.float64]
+    ) -> Dataset:
+        """Rows to evaluate on."""
+        return Dataset.from_data(
+            rows.X,
+            target,
+            weight=rows.weight,
+            init_score=rows.start,
+            n_classes=self._n_classes(),
+            mapper=dataset.mapper,
+            schema=dataset.schema,
+            n_threads=self._threads(),
+        )
 
     def _set_aside(
         self, rows: EvalRows, others: list[EvalRows], seed: int

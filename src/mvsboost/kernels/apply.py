@@ -156,9 +156,15 @@ class LeafFinder:
         self.node = np.arange(tree.n_nodes, dtype=np.int64) if is_deep else self.tests.exits
         self.dtype = number_dtype(len(self.node))
 
-    def find(self, pool: NDArray[np.int64], columns: NDArray[np.uint8], out: NDArray[Any]) -> None:
-        """Number of the leaf of every row of columns (n_features, n_rows)."""
-        find_leaves(CALLER, pool, columns, self.tests, self._splits, out)
+    def find(
+        self,
+        pool: NDArray[np.int64],
+        columns: NDArray[np.uint8],
+        out: NDArray[Any],
+        first: int = 0,
+    ) -> None:
+        """Number of the leaf of as many rows as `out` has, from a row on, of all the columns."""
+        find_leaves(CALLER, pool, columns, first, self.tests, self._splits, out)
 
 
 def make_tests(splits: Splits) -> Tests:
@@ -282,8 +288,10 @@ def _walk(splits: Any, columns: Any, row: Any, node: Any) -> Any:
 
 
 @kernel
-def find_leaves(part: Any, pool: Any, columns: Any, tests: Any, splits: Any, leaf: Any) -> None:
-    """Leaf of every row; `columns` is (n_features, n_rows).
+def find_leaves(
+    part: Any, pool: Any, columns: Any, first: Any, tests: Any, splits: Any, leaf: Any
+) -> None:
+    """Leaf of every row from the first on; `columns` is (n_features, all rows).
 
     Its number from the left; of a deep tree, its node.
     """
@@ -300,7 +308,7 @@ def find_leaves(part: Any, pool: Any, columns: Any, tests: Any, splits: Any, lea
             planes[i] = _ALL
         for j in range(tests.counts[0]):
             test = tests.rows[j]
-            column = columns[test[COLUMN], block : block + n]
+            column = columns[test[COLUMN], first + block : first + block + n]
             plane = planes[test[PLANE] * size : test[PLANE] * size + n]
             _apply_test(test, column, plane)
         out = leaf[block : block + n]
@@ -317,7 +325,7 @@ def find_leaves(part: Any, pool: Any, columns: Any, tests: Any, splits: Any, lea
             for j in range(tests.counts[1]):
                 if not tests.touched[j, word]:
                     continue
-                column = columns[tests.looked_up[j], block : block + n]
+                column = columns[tests.looked_up[j], first + block : first + block + n]
                 remaining_by_bin = tests.tables[j, word]
                 for i in range(n):
                     words[i] &= remaining_by_bin[column[i]]
@@ -330,7 +338,7 @@ def find_leaves(part: Any, pool: Any, columns: Any, tests: Any, splits: Any, lea
                     out[i] = number if words[i] != 0 else out[i]
         if deep:
             for i in range(n):
-                out[i] = _walk(splits, columns, block + i, tests.exits[out[i]])
+                out[i] = _walk(splits, columns, first + block + i, tests.exits[out[i]])
     end(part, pool)
 
 

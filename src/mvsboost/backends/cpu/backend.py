@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, reduce
 from typing import Any, NamedTuple
 
@@ -49,6 +49,7 @@ from mvsboost.runtime.pool import CALLER
 from mvsboost.runtime.threads import ThreadPool, as_pool
 
 _FEW = 0.2  # share of the rows up to which a sample's own bins stay nearer than columns
+_AT_ONCE = 1 << 20  # rows that temporary arrays are made for, and whose pages are held
 _TRANSPOSED = 8192  # rows whose bins stay in the cache while they are written by column
 
 
@@ -112,6 +113,17 @@ class CPUBackend:
         """The pool for a kernel over so many rows, or over all."""
         return self._threads.pool(self.n_rows if n_rows is None else n_rows)
 
+    def _blocks(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, int]]:
+        """Ranges of rows, so that what is made for one of them is small."""
+        stop = self.n_rows if stop is None else stop
+        for first in range(start, stop, _AT_ONCE):
+            yield first, min(first + _AT_ONCE, stop)
+
+    def _let_go(self) -> None:
+        """Of rows that lie in files: what was looked at need not stay in memory."""
+        if self.rows.pages is not None:
+            self.rows.pages.let_go()
+
     def _weight(self, start: int, stop: int) -> NDArray[np.float64]:
         weight = self.rows.weight
         return np.ones(stop - start) if weight is None else weight[start:stop]
@@ -123,17 +135,23 @@ class CPUBackend:
         self._measured = None
 
     def target_range(self) -> tuple[float, float]:
-        weight = self._weight(0, self.n_rows)
-        weighted = np.abs(weight * self.rows.target)
-        return float(weight.max(initial=0.0)), float(weighted.max(initial=0.0))
+        largest = np.zeros(2)
+        for a, b in self._blocks():
+            weight = self._weight(a, b)
+            weighted = np.abs(weight * self.rows.target[a:b])
+            found = weight.max(initial=0.0), weighted.max(initial=0.0)
+            largest = np.maximum(largest, found)
+        return float(largest[0]), float(largest[1])
 
     def target_sums(self, scales: NDArray[np.float64]) -> NDArray[np.int64]:
-        weight, target = self._weight(0, self.n_rows), self.rows.target
-        sums = np.empty((self.n_outputs, 2), np.int64)
-        for k in range(self.n_outputs):
-            of_output = target if self.n_outputs == 1 else target == k
-            sums[k, 0] = np.rint(weight * scales[0]).astype(np.int64).sum()
-            sums[k, 1] = np.rint(weight * of_output * scales[1]).astype(np.int64).sum()
+        sums = np.zeros((self.n_outputs, 2), np.int64)
+        for a, b in self._blocks():
+            weight, target = self._weight(a, b), self.rows.target[a:b]
+            for k in range(self.n_outputs):
+                of_output = target if self.n_outputs == 1 else target == k
+                sums[k, 0] += np.rint(weight * scales[0]).astype(np.int64).sum()
+                sums[k, 1] += np.rint(weight * of_output * scales[1]).astype(np.int64).sum()
+        self._let_go()
         return sums
 
     # --- gradients ------------------------------------------------------------------------------
@@ -147,9 +165,11 @@ class CPUBackend:
             g[:], h[:] = self.objective.gradients(y, score)
         else:
             compiled(CALLER, self._pool(), y, score, g, h, self._room)
-        if self.rows.weight is not None or order == 1:
-            weight = self._weight(0, self.n_rows)
-            gradients.weigh(CALLER, self._pool(), g, h, weight, order == 1)
+        if self.rows.weight is not None:
+            gradients.weigh(CALLER, self._pool(), g, h, self.rows.weight, order == 1)
+        elif order == 1:
+            h[:] = 1.0
+        self._let_go()
         max_g, max_h, min_h, bad = gradients.range_of(self._pool(), g, h)
         bad_row = self.rows.offset + bad if bad >= 0 else -1
         self._range = GradientRange(max_g, max_h, min_h, bad_row)
@@ -304,10 +324,24 @@ class CPUBackend:
             return bins
         if self._compacted is None:
             out = self._compacted = self._room_for_bins()
-            self._threads.run(
-                lambda a, b: sampling.gather_rows(bins, drawn[a:b], out[a:b]), len(drawn)
-            )
+            for first, last in self._runs_of_drawn():
+                some, to = drawn[first:last], out[first:last]
+
+                def gather(a: int, b: int, some: Any = some, to: Any = to) -> None:
+                    sampling.gather_rows(bins, some[a:b], to[a:b])
+
+                self._threads.run(gather, len(some))
+                self._let_go()
         return self._compacted
+
+    def _runs_of_drawn(self) -> Iterator[tuple[int, int]]:
+        """Drawn rows whose bins are looked at together: all, unless they lie in files."""
+        drawn = self._drawn
+        if self.rows.pages is None:
+            yield 0, len(drawn)
+            return
+        ends = np.searchsorted(drawn, [stop for _, stop in self._blocks()])
+        yield from zip([0, *ends[:-1]], ends, strict=True)
 
     def _room_for_bins(self) -> NDArray[np.uint8]:
         bins = self.rows.bins
@@ -315,7 +349,9 @@ class CPUBackend:
 
     @cached_property
     def _sparse(self) -> SparseTable | None:
-        """All rows as lists of what is sparse in them, if that is short."""
+        """All rows as lists of what is sparse in them, if that is short; not of rows in files."""
+        if self.rows.pages is not None:
+            return None
         return make_sparse(self.rows.bins, self.rows.n_bins, self._threads)
 
     @cached_property
@@ -342,10 +378,10 @@ class CPUBackend:
                 whole_sparse=sparse.lists,
                 drawn=drawn,
             )
-        by_row = len(drawn) < _FEW * self.n_rows
+        by_row = self.rows.pages is not None or len(drawn) < _FEW * self.n_rows
         if by_row:
             ids = drawn[:0]
-        if all_rows or self._compacted is not None:
+        if all_rows or self._compacted is not None or self.rows.pages is not None:
             return Source(columns, ids, self._bins(RowSet.SAMPLE), by_row)
         self._compacted = self._room_for_bins()
         return Source(columns, ids, self._compacted, by_row, whole_bins=self.rows.bins, drawn=drawn)
@@ -423,6 +459,7 @@ class CPUBackend:
             self._leaves = _Leaves(
                 nodes.feature, leaf, np.arange(len(nodes.feature), dtype=np.int64)
             )
+        self._let_go()
         return nodes
 
     def partition(self, rows: RowSet, splits: Sequence[NodeSplit]) -> None:
@@ -456,6 +493,8 @@ class CPUBackend:
     @cached_property
     def _columns(self) -> NDArray[np.uint8]:
         """Bins by column: what is done to all rows reads few columns, one after another."""
+        if self.rows.columns is not None:
+            return self.rows.columns
         bins = self.rows.bins
         columns = np.empty(bins.shape[::-1], bins.dtype)
 
@@ -471,7 +510,12 @@ class CPUBackend:
         if self._leaves is None or self._leaves.feature is not tree.feature:
             finder, columns = apply.LeafFinder(tree), self._columns
             number = self._arena.take("leaf", (self.n_rows,), finder.dtype)
-            finder.find(self._pool(), columns, number)
+            if self.rows.pages is None:
+                finder.find(self._pool(), columns, number)
+            else:
+                for a, b in self._blocks():
+                    finder.find(self._pool(b - a), columns, number[a:b], a)
+                    self._let_go()
             self._leaves = _Leaves(tree.feature, number, finder.node)
         return self._leaves
 
@@ -501,10 +545,12 @@ class CPUBackend:
 
         def one(a: int, b: int) -> NDArray[np.int64]:
             out = np.zeros((len(of_leaf), 1 << DIGIT_BITS), np.int64)
-            keys = residual_key(self.rows.target[a:b] - self._scores[output, a:b])
-            weight = np.rint(self._weight(a, b) * scale).astype(np.int64)
-            number = leaves.number[a:b]
-            apply.count_residuals(number, keys, of_leaf, known_bits, DIGIT_BITS, weight, out)
+            for first, last in self._blocks(a, b):
+                target, score = self.rows.target[first:last], self._scores[output, first:last]
+                keys = residual_key(target - score)
+                weight = np.rint(self._weight(first, last) * scale).astype(np.int64)
+                number = leaves.number[first:last]
+                apply.count_residuals(number, keys, of_leaf, known_bits, DIGIT_BITS, weight, out)
             return out
 
         counts = np.zeros((tree.n_nodes, 1 << DIGIT_BITS), np.int64)

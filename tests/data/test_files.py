@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from mvsboost import MVS, Dataset, TrainConfig, train
@@ -14,36 +13,9 @@ from mvsboost.objectives import Logistic, Softmax
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
-
-
-def table(n=900, seed=0):
-    rng = np.random.default_rng(seed)
-    x = rng.normal(size=n)
-    frame = pd.DataFrame(
-        {
-            "x": np.where(rng.random(n) < 0.1, np.nan, x),
-            "single": rng.normal(size=n).astype(np.float32),
-            "whole": rng.integers(0, 9, n),
-            "flag": rng.random(n) < 0.5,
-            "kind": rng.choice(["a", "b", "c"], n),
-            "dictionary": pd.Categorical(rng.choice(["p", "q"], n)),
-            "town": [f"t{k}" for k in rng.integers(0, 70, n)],
-            "when": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 9999, n), "s"),
-        }
-    )
-    frame.loc[::7, "kind"] = None
-    frame["y"] = (x + (frame["kind"] == "a") > 0.3).astype(int) + (x > 1.0)
-    frame["w"] = rng.integers(1, 4, n).astype(float)
-    return frame
-
-
-def files(frame, folder, parts):
-    """The table in several files of several row groups."""
-    ends = np.linspace(0, len(frame), parts + 1).astype(int)
-    for k in range(parts):
-        part = pa.Table.from_pandas(frame.iloc[ends[k] : ends[k + 1]], preserve_index=False)
-        pq.write_table(part, folder / f"part-{k:02}.parquet", row_group_size=100)
-    return folder
+csv = pytest.importorskip("pyarrow.csv")
+tables = pytest.importorskip("tests.data.tables")
+files, table = tables.files, tables.table
 
 
 def model_of(data, objective):
@@ -118,3 +90,69 @@ def test_files_that_are_no_table(tmp_path):
     pq.write_table(pa.table({"y": pa.array([], pa.int64())}), tmp_path / "empty.parquet")
     with pytest.raises(DataError, match="has no rows"):
         Dataset.from_parquet(tmp_path / "empty.parquet", "y")
+
+
+# --- CSV ------------------------------------------------------------------------------------------
+
+
+def csv_files(frame, folder, parts):
+    ends = np.linspace(0, len(frame), parts + 1).astype(int)
+    for k in range(parts):
+        frame.iloc[ends[k] : ends[k + 1]].to_csv(folder / f"part-{k}.csv", index=False)
+    return sorted(folder.glob("*.csv"))
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_csv_files_give_what_reading_them_at_once_gives(parts, tmp_path, monkeypatch):
+    monkeypatch.setattr("mvsboost.data.files._BUFFER", 1 << 12)  # several blocks
+    frame = table()
+    # types that the first block does not show
+    frame["late number"] = [1] * 700 + [0.5] * 200
+    frame["late text"] = [1] * 800 + ["many"] * 100
+    frame["none at first"] = [None] * 600 + [3] * 300
+    source = csv_files(frame, tmp_path, parts)
+    frame.to_csv(tmp_path / "whole", index=False)
+    whole = csv.read_csv(tmp_path / "whole")
+    expected = Dataset.from_data(
+        whole.drop(["y", "w"]), whole["y"].to_numpy(), weight=whole["w"].to_numpy(), n_classes=3
+    )
+    monkeypatch.setattr("mvsboost.data.dataset._BATCH", 1 << 14)
+    data = Dataset.from_csv(source, "y", weight="w", n_classes=3)
+    assert data.schema == expected.schema
+    assert data.mapper.to_dict() == expected.mapper.to_dict()
+    assert np.array_equal(data.rows.bins, expected.rows.bins)
+    kept = Dataset.from_csv(source, "y", weight="w", n_classes=3, store=tmp_path / "store")
+    assert kept.fingerprint() == expected.fingerprint()
+
+
+def test_csv_files_that_are_no_table(tmp_path):
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n1\n")
+    with pytest.raises(DataError, match=r"a\.csv cannot be read"):
+        Dataset.from_csv(tmp_path / "a.csv", "y")
+    (tmp_path / "b.csv").write_text("x,y\n")
+    with pytest.raises(DataError, match="has no rows"):
+        Dataset.from_csv(tmp_path / "b.csv", "y")
+    (tmp_path / "c.csv").write_text("x,z\n1,2\n")
+    with pytest.raises(DataError, match="files of a table have the same ones"):
+        Dataset.from_csv([tmp_path / "b.csv", tmp_path / "c.csv"], "y")
+    with pytest.raises(DataError, match="there is no CSV file"):
+        Dataset.from_csv(tmp_path / "none.csv", "y")
+
+
+def test_batches_of_any_size_give_the_same(tmp_path, monkeypatch):
+    source = files(table(), tmp_path, 2)
+    expected = Dataset.from_parquet(source, "y", sample_rows=300)
+    monkeypatch.setattr("mvsboost.data.files._FEWEST", 1)
+    for rows in (3, 64):
+        monkeypatch.setattr("mvsboost.data.dataset._BATCH", 16 * 10 * rows)
+        data = Dataset.from_parquet(source, "y", sample_rows=300)
+        assert data.schema == expected.schema
+        assert data.fingerprint() == expected.fingerprint()
+
+
+def test_progress_is_shown(tmp_path, capsys):
+    pytest.importorskip("tqdm")
+    Dataset.from_parquet(files(table(60), tmp_path, 1), "y", progress=True)
+    shown = capsys.readouterr().err
+    assert "reading" in shown
+    assert "binning" in shown
