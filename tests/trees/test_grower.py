@@ -331,7 +331,7 @@ def test_rows_asked_ahead_give_the_same_tree(second_look, max_leaves, monotone, 
     assert Far.questions <= looks * (tree.structure.n_leaves + 1)
     if max_leaves == 31:
         assert tree.structure.n_leaves > 20
-        assert Far.questions <= (42 if second_look else 15)  # 62 and 31, asked one by one
+        assert Far.questions <= (28 if second_look else 12)  # 62 and 31, asked one by one
 
 
 # --- threads, and trees of any size -------------------------------------------------------------

@@ -7,11 +7,12 @@ array is as long as the other child, and becomes its scratch; nothing is copied 
     order     [ . . . . . . . . . ]  ->  [ L L L L | scratch of R ]
     scratch   [ . . . . . . . . . ]  ->  [ R R R R R | scratch of L ]
 
-Where threads share a range, each slice of it is split by itself into `scratch`, lefts before
-rights; then every part is copied to its final place::
+Where threads share a range, each slice of it is split by itself; then lefts move up, and
+rights are copied behind them::
 
     order     [ . . . slice 0 . . . | . . . slice 1 . . . ]
-    scratch   [ L0 L0 L0 | R0 R0 R0 | L1 L1 | R1 R1 R1 R1 ]
+    order     [ L0 L0 L0  .  .  .   | L1 L1  .  .  .  .   ]
+    scratch   [ R0 R0 R0  .  .  .   | R1 R1 R1 R1  .  .   ]
     order     [ L0 L0 L0   L1 L1    | R0 R0 R0 R1 R1 R1 R1 ]
 
 Both ways keep the order of rows, so the result does not depend on the slices.
@@ -55,17 +56,7 @@ def split_apart(
 
 
 @kernel
-def split_slice(column: Any, goes_left: Any, order: Any, scratch: Any) -> Any:
-    """Write lefts, then rights, of one slice to scratch; returns the number of lefts."""
-    n = order.shape[0]
-    lefts = np.int64(0)
-    for j in range(n):
-        lefts += np.int64(goes_left[column[np.uint64(order[j])]])
-    left, right = np.int64(0), lefts
-    for j in range(n):
-        row = order[j]
-        side = np.int64(goes_left[column[np.uint64(row)]])
-        scratch[left if side == 1 else right] = row
-        left += side
-        right += 1 - side
-    return lefts
+def split_slice(bins: Any, feature: int, goes_left: Any, order: Any, scratch: Any) -> Any:
+    """`split_apart` for one slice of rows whose bins lie by row; returns the number of lefts."""
+    first, step = np.uint64(feature), np.uint64(bins.shape[1])
+    return split_apart(bins.reshape(-1), first, step, order[:0], goes_left, order, scratch)

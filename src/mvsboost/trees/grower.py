@@ -30,6 +30,9 @@ from mvsboost.trees.tree import LEAF, NO_SETS, Tree
 
 __all__ = ["FeatureTable", "GrownTree", "TreeParams", "grow_tree"]
 
+_AHEAD = 4
+"""Nodes that are asked about before their turn: more are asked for nothing."""
+
 LEAST_LEVELS = 4
 """Levels that the packed hessian of a leaf's mean row must keep for its value to rest on it.
 
@@ -228,6 +231,14 @@ class _Node:
     seen: _Look | None = None
     children: tuple[_Node, _Node] | None = None
 
+    @property
+    def decision(self) -> _Look:
+        """The split and the sample's words on its left, accepted or not yet."""
+        if not self.proposed:
+            return self.split, self.sample_left
+        assert self.seen is not None
+        return self.seen
+
 
 _Look = tuple[Split | None, NDArray[np.int64] | None]
 """What all rows decided: the split, and the sample's words on its left."""
@@ -259,17 +270,37 @@ class _Grower:
         frontier = _Frontier(best_first=self.request.max_leaves is not None)
         frontier.push([root])
         while (left := self._splits_left()) > 0 and (batch := frontier.pop()):
-            others = frontier.best(left - len(batch)) if self.ahead else []
             proposed = [node for node in batch if node.proposed]
             if proposed:
-                made = [child for node in others for child in node.children or ()]
-                self._look(proposed, [node for node in (*others, *made) if node.proposed])
+                if not all(node.seen for node in proposed):
+                    self._second_look([*proposed, *self._ahead(frontier, left, looks=True)])
+                self._accept(proposed)
                 frontier.push(batch)
                 continue
-            last = left == len(batch)  # whose children will not be split
-            self._split(batch, [node for node in others if not node.proposed], last)
+            if not all(node.children for node in batch):
+                others = self._ahead(frontier, left - len(batch), looks=False)
+                last = left == len(batch)  # whose children will not be split
+                self._split([node for node in (*batch, *others) if not node.children], last)
             frontier.push([child for node in batch for child in self._adopt(node)])
         return self._result()
+
+    def _ahead(self, frontier: _Frontier, n_splits: float, *, looks: bool) -> list[_Node]:
+        """Nodes whose turn will probably come soon: to be looked at by all rows, or to be split.
+
+        They are found by growing on in thought, with what is known, until nothing is.
+        """
+        found: list[_Node] = []
+        thought = frontier.copy()
+        while self.ahead and n_splits > 0 and len(found) < _AHEAD and (batch := thought.pop()):
+            for node in batch:
+                if node.proposed and node.seen is None:
+                    found += [node] if looks else []
+                elif node.children is not None:
+                    thought.push(list(node.children))
+                elif not looks and node.decision[0] is not None:
+                    found.append(node)
+            n_splits -= len(batch)
+        return found
 
     def _splits_left(self) -> float:
         limit = self.request.max_leaves
@@ -283,7 +314,7 @@ class _Grower:
         for child in node.children:
             child.id = len(self.nodes)
             self.nodes.append(child)
-        children, node.children = node.children, None
+        children, node.children, node.search = node.children, None, None
         return children
 
     def _root(self) -> _Node:
@@ -305,16 +336,14 @@ class _Grower:
 
     # --- splitting ----------------------------------------------------------------------------
 
-    def _split(self, batch: list[_Node], others: list[_Node], last: bool) -> None:
-        """Make the children of the nodes of a batch; of others too, where some are to be made."""
-        if all(node.children for node in batch):
-            return
-        parents = [node for node in (*batch, *others) if not node.children]
+    def _split(self, parents: list[_Node], last: bool) -> None:
+        """Make the children of nodes, and evaluate them unless they are the last."""
         splits: list[NodeSplit] = []
         for node in parents:
-            assert node.split is not None
-            left, right = node.children = self._children(node, node.split)
-            split = node.split
+            split, sample_left = node.decision
+            assert split is not None
+            assert sample_left is not None
+            left, right = node.children = self._children(node, split, sample_left)
             splits.append(
                 NodeSplit(node.place, left.place, right.place, split.feature, split.goes_left)
             )
@@ -323,15 +352,14 @@ class _Grower:
             self.backend.partition(RowSet.ALL, splits)
         if not last:
             self._evaluate(parents)
-        for node in parents:
-            node.search = None
 
-    def _children(self, node: _Node, split: Split) -> tuple[_Node, _Node]:
-        assert node.sample_left is not None
+    def _children(
+        self, node: _Node, split: Split, sample_left: NDArray[np.int64]
+    ) -> tuple[_Node, _Node]:
         place, depth = self.n_places, node.depth + 1
         self.n_places += 2
-        left = _Node(place, depth, node.sample_left, None, node.lower, node.upper)
-        rest = node.sample - node.sample_left
+        left = _Node(place, depth, sample_left, None, node.lower, node.upper)
+        rest = node.sample - sample_left
         right = _Node(place + 1, depth, rest, None, node.lower, node.upper)
         if node.all_rows is not None:
             left.all_rows, right.all_rows = split.left, node.all_rows - split.left
@@ -393,18 +421,16 @@ class _Grower:
         else:
             node.proposed = search.largest_gain > -np.inf
 
-    def _look(self, batch: list[_Node], others: list[_Node]) -> None:
-        """All rows decide on the nodes of a batch; on others too, where some are to be asked."""
-        if not all(node.seen for node in batch):
-            self._second_look([node for node in (*batch, *others) if not node.seen])
-        for node in batch:
-            assert node.seen is not None
-            node.proposed, (node.split, node.sample_left) = False, node.seen
+    def _accept(self, nodes: list[_Node]) -> None:
+        """What all rows have decided counts, now that the turn of the nodes has come."""
+        for node in nodes:
+            node.proposed, (node.split, node.sample_left) = False, node.decision
 
     def _second_look(self, nodes: list[_Node]) -> None:
         """All rows decide among the features that the sample proposed."""
         packing, looks = self.request.all_rows, self.request.second_look
         assert packing is not None
+        nodes = [node for node in nodes if node.seen is None]
         proposals = [node.search for node in nodes if node.search is not None]
         chosen = np.stack([proposal.ranked(looks) for proposal in proposals])
         places = [node.place for node in nodes]
@@ -456,25 +482,27 @@ class _Frontier:
 
     def __init__(self, *, best_first: bool) -> None:
         self._best_first = best_first
-        self._heap: list[tuple[float, int, _Node]] = []
+        self._heap: list[tuple[float, int, int, _Node]] = []
 
     def push(self, nodes: list[_Node]) -> None:
         for node in nodes:
             if node.proposed and node.search is not None:
-                heapq.heappush(self._heap, (-node.search.largest_gain, node.id, node))
+                heapq.heappush(self._heap, (-node.search.largest_gain, node.id, node.place, node))
             elif node.split is not None:
-                heapq.heappush(self._heap, (-node.split.gain, node.id, node))
+                heapq.heappush(self._heap, (-node.split.gain, node.id, node.place, node))
 
     def pop(self) -> list[_Node]:
         """The node of largest gain, or all nodes of the level in their order."""
         if not self._heap:
             return []
         if self._best_first:
-            return [heapq.heappop(self._heap)[2]]
-        level = sorted((node for _, _, node in self._heap), key=lambda node: node.id)
+            return [heapq.heappop(self._heap)[-1]]
+        level = sorted((node for *_, node in self._heap), key=lambda node: node.id)
         self._heap = []
         return level
 
-    def best(self, n: float) -> list[_Node]:
-        """The nodes that come first, at most so many; they stay."""
-        return [node for _, _, node in heapq.nsmallest(max(0, int(min(n, 1e6))), self._heap)]
+    def copy(self) -> _Frontier:
+        """The same nodes, to be popped apart."""
+        other = _Frontier(best_first=self._best_first)
+        other._heap = self._heap.copy()
+        return other

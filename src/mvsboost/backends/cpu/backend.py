@@ -54,11 +54,29 @@ _TRANSPOSED = 8192  # rows whose bins stay in the cache while they are written b
 
 
 class _Leaves(NamedTuple):
-    """Leaf of every row in the tree with these features, and the node of each number."""
+    """Leaf of every row in the tree with these tests, and the node of each number."""
 
-    feature: NDArray[np.int32]
+    tests: tuple[NDArray[Any], ...]
     number: NDArray[Any]
     node: NDArray[np.int64]
+
+    def are_of(self, tree: TreeArrays) -> bool:
+        """Whether they are of this tree, or of the same one come another way."""
+        if self.tests[0] is tree.feature:
+            return True
+        tests = _tests_of(tree)
+        return len(tests) == len(self.tests) and all(map(np.array_equal, self.tests, tests))
+
+
+def _tests_of(tree: TreeArrays) -> tuple[NDArray[Any], ...]:
+    return (
+        tree.feature,
+        tree.threshold,
+        tree.missing_left,
+        tree.left,
+        tree.categories,
+        tree.category_sets,
+    )
 
 
 class CPUBackend:
@@ -456,9 +474,8 @@ class CPUBackend:
             return None
         nodes, leaf = self.grower.grow(request, size, sample, all_rows, self._source())
         if leaf is not None:
-            self._leaves = _Leaves(
-                nodes.feature, leaf, np.arange(len(nodes.feature), dtype=np.int64)
-            )
+            numbers = np.arange(len(nodes.feature), dtype=np.int64)
+            self._leaves = _Leaves((nodes.feature,), leaf, numbers)
         self._let_go()
         return nodes
 
@@ -476,16 +493,19 @@ class CPUBackend:
         order, scratch = members.order[start:stop], members.scratch[start:stop]
         lefts = self._threads.run(
             lambda a, b: partition.split_slice(
-                bins[:, split.feature], split.goes_left, order[a:b], scratch[a:b]
+                bins, split.feature, split.goes_left, order[a:b], scratch[a:b]
             ),
             len(order),
         )
-        n_left = int(sum(lefts))
-        to_left, to_right = 0, n_left
-        for (a, b), n in zip(self._threads.slices(len(order)), lefts, strict=True):
-            order[to_left : to_left + n] = scratch[a : a + n]
-            order[to_right : to_right + b - a - n] = scratch[a + n : b]
-            to_left, to_right = to_left + n, to_right + b - a - n
+        slices, stop = list(zip(self._threads.slices(len(order)), lefts, strict=True)), 0
+        for (a, _), n in slices:
+            if a != stop:
+                order[stop : stop + n] = order[a : a + n]
+            stop += n
+        n_left = int(stop)
+        for (a, b), n in slices:
+            order[stop : stop + b - a - n] = scratch[a : b - n]
+            stop += b - a - n
         return n_left
 
     # --- after the tree -------------------------------------------------------------------------
@@ -507,7 +527,7 @@ class CPUBackend:
         return columns
 
     def _leaves_of(self, tree: TreeArrays) -> _Leaves:
-        if self._leaves is None or self._leaves.feature is not tree.feature:
+        if self._leaves is None or not self._leaves.are_of(tree):
             finder, columns = apply.LeafFinder(tree), self._columns
             number = self._arena.take("leaf", (self.n_rows,), finder.dtype)
             if self.rows.pages is None:
@@ -516,7 +536,7 @@ class CPUBackend:
                 for a, b in self._blocks():
                     finder.find(self._pool(b - a), columns, number[a:b], a)
                     self._let_go()
-            self._leaves = _Leaves(tree.feature, number, finder.node)
+            self._leaves = _Leaves(_tests_of(tree), number, finder.node)
         return self._leaves
 
     def leaf_sums(
