@@ -3,6 +3,7 @@
     python benchmarks/cluster.py latency             what a question to two workers costs
     python benchmarks/cluster.py times [--rows N]    seconds an iteration, rounds, bytes
     python benchmarks/cluster.py kills [--kills 5]   a worker killed in the midst of training
+    python benchmarks/cluster.py cost                what larger clusters would take
 
 Tables are random, 28 numbers wide, and made on the workers. Workers have one thread each. The
 time of an iteration is the median from the tenth to the fortieth; of other libraries, which do
@@ -301,15 +302,37 @@ def fit_apart(
         return float(seconds), file.read()
 
 
+# of these measures on two cores: `times` without a cluster, `latency`, and rounds of `times`
+NS_A_ROW, LATENCY, OWN_WORK, BYTES_A_SECOND = 44.0, 1.6e-3, 24e-3, 300e6
+ROUNDS, ROUNDS_OF_HISTOGRAMS, BYTES_OF_HISTOGRAMS = 16, 10, 400e3
+ASKED_AT_ONCE = 16
+
+
+def cost(options: argparse.Namespace) -> None:
+    """Seconds an iteration by the formula of docs/scale.md."""
+    for n_rows, n_workers in ((5e6, 1), (5e6, 2), (1e8, 10), (1e9, 100), (4e9, 1000)):
+        hops = 1 if n_workers <= ASKED_AT_ONCE else 2
+        answers = n_workers if hops == 1 else 2 * n_workers**0.5
+        rows = n_rows / n_workers * NS_A_ROW * 1e-9
+        waiting = ROUNDS * hops * LATENCY
+        moving = ROUNDS_OF_HISTOGRAMS * answers * BYTES_OF_HISTOGRAMS / BYTES_A_SECOND
+        whole = rows + waiting + moving + OWN_WORK
+        print(
+            f"{n_rows:14,.0f} rows {n_workers:5d} workers {rows:6.2f} + {waiting:5.2f} + "
+            f"{moving:5.2f} + {OWN_WORK:5.2f} = {whole:5.2f} s"
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("measure", choices=["latency", "times", "kills"])
+    parser.add_argument("measure", choices=["latency", "times", "kills", "cost"])
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--repeat", type=int, default=3)
     options = parser.parse_args()
-    {"latency": latency, "times": times, "kills": kills}[options.measure](options)
+    measures = {"latency": latency, "times": times, "kills": kills, "cost": cost}
+    measures[options.measure](options)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from mvsboost.errors import DataError, ObjectiveError, ParameterError
 from mvsboost.estimators.documentation import documentation
 from mvsboost.estimators.fitting import MVSEstimator, is_auto
 from mvsboost.model import Model
+from mvsboost.model.checking import check_labels
 from mvsboost.objectives import Objective, make_objective
 
 __all__ = ["MVSClassifier"]
@@ -101,7 +102,7 @@ class MVSClassifier(ClassifierMixin, MVSEstimator):  # type: ignore[misc]
         labels = labels_of(y)
         check_classification_targets(labels)
         if start is not None and "classes" in start.metadata:
-            self._restore_labels(start.metadata)
+            self._restore_labels(start)
             return self._codes(labels, "y", "the classes of the model to go on from")
         self.classes_, codes = np.unique(labels, return_inverse=True)
         return codes.astype(np.float64)
@@ -156,7 +157,9 @@ class MVSClassifier(ClassifierMixin, MVSEstimator):  # type: ignore[misc]
     def _labels(self) -> dict[str, Any]:
         return {"classes": self.classes_.tolist(), "classes_dtype": self.classes_.dtype.str}
 
-    def _restore_labels(self, metadata: dict[str, Any]) -> None:
+    def _restore_labels(self, model: Model) -> None:
+        metadata = model.metadata
+        check_labels(metadata, model.objective)
         dtype = metadata["classes_dtype"]
         self.classes_ = np.array(metadata["classes"], object if dtype == "|O" else dtype)
 

@@ -303,7 +303,9 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
         try:
             stored = model.metadata["parameters"]
             estimator = cls(**{name: revive(v) for name, v in stored.items() if name in names})
-            estimator._restore_labels(model.metadata)
+            estimator._restore_labels(model)
+        except ModelFormatError as error:
+            raise ModelFormatError(f"{os.fspath(path)}: {error}") from error
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             text = f"{os.fspath(path)}: what it says of the estimator is damaged: {error!r}"
             raise ModelFormatError(text) from error
@@ -358,7 +360,7 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
     def _labels(self) -> dict[str, Any]:
         return {}
 
-    def _restore_labels(self, metadata: dict[str, Any]) -> None:
+    def _restore_labels(self, model: Model) -> None:
         return None
 
     def __sklearn_tags__(self) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 import secrets
@@ -13,6 +14,7 @@ from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from mvsboost.errors import ModelFormatError, ParameterError
 
@@ -31,14 +33,18 @@ def check_path(path: Any, parameter: str = "path") -> Path:
     return target
 
 
-def write_json(path: str | PathLike[str], content: Any) -> None:
+def write_json(path: str | PathLike[str], content: Any, *, checked: bool = False) -> None:
     """Write JSON to a neighbouring file, then move it into place in one step.
+
+    What is to be checked gets its checksum.
 
     A link stays, and the file that it leads to is replaced. A file that is replaced keeps its
     permissions. What is no file, such as a pipe or a device, is written to.
     """
     target = check_path(path)
-    data = json.dumps(content, separators=(",", ":"), allow_nan=False).encode()
+    data = _dumps(content)
+    if checked:
+        data = data[:-1] + _ending(crc32(data))
     if target.suffix == ".gz":
         # no time stamp: equal content makes equal files
         data = gzip.compress(data, mtime=0)
@@ -82,12 +88,48 @@ def _replace(target: Path, data: bytes, mode: int | None) -> None:
         raise
 
 
+_CHECKSUM = "checksum"
+
+
+def _dumps(content: Any) -> bytes:
+    return json.dumps(content, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _ending(checksum: Any) -> bytes:
+    return b',"' + _CHECKSUM.encode() + b'":' + str(checksum).encode() + b"}"
+
+
+def _decompressed(data: bytes) -> bytes:
+    """What was gzipped, unless that is far more than any model of this size is."""
+    limit = max(_SMALL, _LARGEST_RATIO * len(data))
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+        found = file.read(limit + 1)
+    if len(found) > limit:
+        raise ValueError(f"its {len(data)} bytes become more than {limit}")
+    return found
+
+
+_SMALL, _LARGEST_RATIO = 1 << 26, 32
+
+
 def read_json(path: str | PathLike[str]) -> Any:
     """Read what `write_json` wrote, gzipped or not."""
+    if not stat.S_ISREG(os.stat(path).st_mode):  # what has no end can be read for ever
+        raise ModelFormatError(f"{os.fspath(path)} is not a model file: it is no regular file")
     data = Path(path).read_bytes()
     try:
         if data[:2] == b"\x1f\x8b":
-            data = gzip.decompress(data)
-        return json.loads(data)
+            data = _decompressed(data)
+        content = json.loads(data)
     except (ValueError, EOFError, OSError, RecursionError, zlib.error) as error:
         raise ModelFormatError(f"{os.fspath(path)} is not a model file: {error}") from error
+    if isinstance(content, dict) and _CHECKSUM in content:
+        # the same content in other words, such as on many lines, has the same checksum
+        said = content.pop(_CHECKSUM)
+        as_written = data.endswith(_ending(said)) and crc32(data[: -len(_ending(said))] + b"}")
+        if said not in (as_written, crc32(_dumps(content))):
+            raise ModelFormatError(
+                f"{os.fspath(path)} is damaged: its checksum does not fit what it says. If it was "
+                f"edited on purpose, remove {_CHECKSUM!r} from it"
+            )
+    return content

@@ -16,6 +16,7 @@ from mvsboost.backends.protocol import Backend
 from mvsboost.data import BinMapper, Dataset, Schema, ingest
 from mvsboost.errors import ModelFormatError, ParameterError
 from mvsboost.metrics import Metric
+from mvsboost.model.checking import check_mapper, check_schema, check_tests
 from mvsboost.model.contributions import contributions_of
 from mvsboost.model.files import read_json, write_json
 from mvsboost.model.forest import Forest
@@ -297,7 +298,9 @@ class Model:
         return model
 
     def _check(self) -> None:
-        """Baseline and trees must fit the outputs and the bins of the model."""
+        """All parts must fit each other."""
+        check_schema(self.schema)
+        check_mapper(self.mapper, self.schema)
         expected = (self.objective.n_outputs,)
         if self.baseline.shape != expected or not np.isfinite(self.baseline).all():
             raise ModelFormatError(
@@ -307,15 +310,15 @@ class Model:
         for trees in self.iterations:
             if len(trees) != self.n_outputs:
                 raise ModelFormatError("the model file has trees for another number of outputs")
-            if any(tree.feature.max() >= self.mapper.n_features for tree in trees):
-                raise ModelFormatError("a tree in the model file tests a feature that is not there")
+            for tree in trees:
+                check_tests(tree, self.mapper)
         best = self.best_iteration
         if best is not None and (type(best) is not int or not 0 <= best <= self.n_iterations):
             raise ModelFormatError(f"the model file has {best!r} as its best iteration")
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write one JSON file, gzipped if the name ends in ``.gz``; all of it or nothing."""
-        write_json(path, self.to_dict())
+        write_json(path, self.to_dict(), checked=True)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Model:

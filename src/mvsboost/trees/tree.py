@@ -161,25 +161,37 @@ class Tree:
         if n == 0 or shapes != {(n,)}:
             raise ModelFormatError("a tree in the model file has arrays of unequal length")
         leaf, nodes = self.is_leaf, np.arange(n)
+        left = self.left.astype(np.int64)
         ends = (self.left == LEAF) & (self.right == LEAF)
-        onward = (self.left > nodes) & (self.right == self.left + 1) & (self.right < n)
+        onward = (left > nodes) & (self.right == left + 1) & (left + 1 < n)
         right = np.where(leaf, ends, onward & (self.feature >= 0))
         right &= (self.categories >= LEAF) & (self.categories < len(self.category_sets))
         right &= (self.missing_bin >= 0) & (self.missing_bin < TABLE)
-        right &= np.isfinite(self.value) & ((self.categories == LEAF) | (self.threshold == LEAF))
-        if not right.all() or not self.shrinkage > 0:
+        for numbers in (self.value, self.gain, self.cover, self.hessian):
+            right &= np.isfinite(numbers)
+        by_set = self.categories != LEAF
+        right &= ~leaf | ~by_set
+        right &= (leaf | by_set) == (self.threshold == LEAF)
+        if not right.all() or not 0 < self.shrinkage < np.inf:
             raise ModelFormatError(
                 f"a tree in the model file is damaged at node {int(np.argmin(right))}"
             )
+        if not np.array_equal(np.sort(left[~leaf]), np.arange(1, n, 2)):
+            raise ModelFormatError("a tree in the model file has nodes without one parent each")
+        if not np.array_equal(np.sort(self.categories[by_set]), np.arange(len(self.category_sets))):
+            raise ModelFormatError("a tree in the model file has sets without one node each")
 
 
 def _array(values: Any, dtype: type[np.generic]) -> NDArray[Any]:
     """Numbers of a file as an array; NumPy 1.26 would take others for integers that do not fit."""
-    if not issubclass(dtype, np.integer):
-        return np.array(values, dtype)
-    wide = np.array(values, np.int64)
-    narrow = wide.astype(dtype)
-    if not np.array_equal(wide, narrow):
+    raw = np.array(values)
+    kinds = "b" if dtype is np.bool_ else "iu" if issubclass(dtype, np.integer) else "iuf"
+    if raw.size and raw.dtype.kind not in kinds:
+        raise TypeError(f"what should be {dtype.__name__} is {raw.dtype}")
+    if dtype is np.bool_ or not issubclass(dtype, np.integer):
+        return raw.astype(dtype)
+    narrow = raw.astype(dtype)
+    if not np.array_equal(raw, narrow):
         raise OverflowError(f"an integer in the model file does not fit {dtype.__name__}")
     return narrow
 
