@@ -30,6 +30,10 @@ class Rows:
     target: np.ndarray
     weight: np.ndarray | None = None
 
+    @property
+    def is_weighted(self) -> bool:
+        return self.weight is not None
+
 
 class Chunked:
     """The metric verbs of a backend whose rows are cut into chunks."""
