@@ -160,6 +160,21 @@ def boosted(objective, X, y, trees=40):
     return lgb.train({"objective": objective, "verbose": -1, "num_threads": 1}, data, trees)
 
 
+@pytest.mark.parametrize(
+    ("objective", "y"),
+    [
+        (MVSObjective("binary"), [0, 1, 1]),
+        (MVSObjective("regression_l1"), [0.5, 2.0, 7.0]),
+        (MVSObjective("multiclass", n_classes=3), [0, 1, 2]),
+    ],
+    ids=["logistic", "absolute", "softmax"],
+)
+def test_weighted_rows_start_where_their_copies_do(objective, y):
+    copies = np.repeat(y, [1, 2, 4])
+    found, expected = objective.start_score(y, [1, 2, 4]), objective.start_score(copies)
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-12)
+
+
 def test_all_rows_are_lightgbms_own_training():
     X, y = rows()
     objective = MVSObjective("binary", "none")

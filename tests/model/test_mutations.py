@@ -107,6 +107,7 @@ DAMAGE = {
     "a label twice": lambda state: state["metadata"].update(classes=["no", "no"]),
     "labels too many": lambda state: state["metadata"].update(classes=["a", "b", "c"]),
     "labels of another type": lambda state: state["metadata"].update(classes_dtype="<i8"),
+    "an estimator that is a list": lambda state: state["metadata"].update(estimator=[]),
     "no labels": lambda state: state["metadata"].pop("classes"),
     "labels that are lists": lambda state: state["metadata"].update(classes=[["no"], ["yes"]]),
 }

@@ -14,8 +14,8 @@ __all__ = ["MVSClassifier", "MVSRegressor", "load_estimator"]
 
 def load_estimator(path: str | PathLike[str]) -> MVSClassifier | MVSRegressor:
     """The estimator of a model file, of whichever kind it is."""
-    kinds = {kind.__name__: kind for kind in (MVSClassifier, MVSRegressor)}
-    kind = Model.load(path).metadata.get("estimator")
-    if kind not in kinds:
-        raise ModelFormatError(f"{path} was not saved by an estimator: load it by Model.load")
-    return kinds[kind].load(path)
+    said = Model.load(path).metadata.get("estimator")
+    for kind in (MVSClassifier, MVSRegressor):
+        if said == kind.__name__:
+            return kind.load(path)
+    raise ModelFormatError(f"{path} was not saved by an estimator: load it by Model.load")

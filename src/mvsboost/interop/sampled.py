@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mvsboost.data import check_weight
 from mvsboost.errors import ParameterError
 from mvsboost.objectives import make_objective
 from mvsboost.sampling import LeafSummary, Sample, make_sampler
@@ -21,6 +22,14 @@ __all__ = ["SampledObjective"]
 
 Gradients = tuple[NDArray[np.float64], NDArray[np.float64]]
 HostObjective = Callable[[Any, Any], Gradients]
+
+
+def _quantile(y: NDArray[np.float64], weight: NDArray[np.float64] | None, alpha: float) -> float:
+    if weight is None:
+        return float(np.quantile(y, alpha))
+    order = np.argsort(y, kind="stable")
+    up_to = np.cumsum(weight[order])
+    return float(y[order][np.searchsorted(up_to, alpha * up_to[-1])])
 
 
 class SampledObjective:
@@ -88,15 +97,23 @@ class SampledObjective:
         drawn = self._draw(g, h, predictions).reshape(-1, *[1] * (g.ndim - 1))
         return g * drawn, h * drawn
 
-    def start_score(self, y: Any) -> NDArray[np.float64]:
-        """The score to start from, one a row: hosts have none for an objective of their user's."""
+    def start_score(self, y: Any, sample_weight: Any = None) -> NDArray[np.float64]:
+        """The score to start from, one a row: hosts have none for an objective of their user's.
+
+        Parameters
+        ----------
+        y : array of shape (n_rows,)
+        sample_weight : array of shape (n_rows,), optional
+            Weights that the host is given, too.
+        """
         if self.objective is None:
             raise ParameterError("objective", self._host, "one of this library, to know its start")
         y = np.asarray(y, np.float64)
-        means = np.array([y.mean()])
-        if self.objective.n_outputs > 1:
-            means = (y[None, :] == np.arange(self.objective.n_outputs)[:, None]).mean(axis=1)
-        start = self.objective.baseline(means, lambda alpha: float(np.quantile(y, alpha)))
+        weight = check_weight(sample_weight, len(y), "sample_weight")
+        several = self.objective.n_outputs > 1
+        of_outputs = y[None, :] == np.arange(self.objective.n_outputs)[:, None] if several else [y]
+        means = np.average(of_outputs, axis=1, weights=weight)
+        start = self.objective.baseline(means, lambda alpha: _quantile(y, weight, alpha))
         return np.tile(start, (len(y), 1)) if len(start) > 1 else np.full(len(y), start[0])
 
     def _draw(
