@@ -224,3 +224,29 @@ def test_rows_that_come_back_different_are_told(client):
 
     with pytest.raises(ClusterError, match="were other rows when they were made again"):
         fit_until_rows_are_lost()
+
+
+def test_memory_that_is_spilled(classes):
+    """Dask writes partitions to disk and reads them again; what backends hold stays."""
+    import dask
+    import distributed
+
+    rows = classes
+    expected = MVSClassifier(n_estimators=4).fit(*rows)
+    with (
+        dask.config.set({"distributed.worker.memory.target": 1e-6}),
+        distributed.LocalCluster(
+            n_workers=1,
+            threads_per_worker=1,
+            processes=False,
+            memory_limit="1GB",
+            dashboard_address=":0",
+        ) as small,
+        distributed.Client(small) as connected,
+    ):
+        parts = connected.persist(rows.parts())
+        distributed.wait(parts)
+        (worker,) = small.workers.values()
+        assert len(worker.data.slow) > 0  # on disk
+        made = DaskMVSClassifier(client=connected, n_estimators=4).fit(*parts)
+    assert made.model_.to_dict()["iterations"] == expected.model_.to_dict()["iterations"]
