@@ -24,8 +24,8 @@ from mvsboost.data import (
     target_columns,
 )
 from mvsboost.data.binning import statistics_of_column
-from mvsboost.data.dataset import weights_of
 from mvsboost.data.parts import describe
+from mvsboost.data.targets import weights_of
 from mvsboost.errors import DataError
 from mvsboost.exact.checksum import checksum
 

@@ -9,10 +9,11 @@ from mvsboost.data.columns import (
     ColumnTypeError,
     NumericColumn,
 )
-from mvsboost.data.dataset import Dataset, check_init_score, check_lengths, check_weight
+from mvsboost.data.dataset import Dataset, check_init_score, check_weight
 from mvsboost.data.ingest import ingest
 from mvsboost.data.schema import Feature, Schema
 from mvsboost.data.target_statistics import TargetStatistics, row_order, target_columns
+from mvsboost.data.targets import check_lengths
 
 __all__ = [
     "MISSING",

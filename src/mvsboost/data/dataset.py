@@ -27,15 +27,21 @@ from mvsboost.data.store import (
     origin_of,
     read_store,
 )
-from mvsboost.data.streaming import Binning, Checks, FileRequest, StreamedTable
+from mvsboost.data.streaming import Binning, FileRequest, StreamedTable
 from mvsboost.data.target_statistics import target_columns
-from mvsboost.data.targets import unit_of_weights
+from mvsboost.data.targets import (
+    as_numbers,
+    first_of,
+    target_of,
+    unit_of_weights,
+    weights_of,
+)
 from mvsboost.errors import DataError, ParameterError, StoreError
 from mvsboost.exact.checksum import checksum
-from mvsboost.exact.dtypes import MAX_BINS, WEIGHT
+from mvsboost.exact.dtypes import MAX_BINS
 from mvsboost.runtime.threads import threads_of
 
-__all__ = ["Dataset", "check_lengths"]
+__all__ = ["Dataset", "check_init_score", "check_weight"]
 
 _BATCH, _SMALL_BATCH = 1 << 27, 1 << 22  # bytes of a batch of rows of a file, and the least
 _COMPARED = 1 << 20  # rows that are compared at a time
@@ -137,7 +143,7 @@ class Dataset:
         """
         _check_pair(mapper, schema)
         columns = ingest(X, categorical_features="auto" if schema else categorical_features)
-        target = _check_target(y, columns.n_rows, n_classes)
+        target = target_of(y, columns.n_rows, n_classes)
         weights, unit = _in_units(check_weight(weight, columns.n_rows))
         targets = target_columns(target, n_classes)
         if schema is not None and mapper is not None:
@@ -247,10 +253,9 @@ class Dataset:
             **asked,
         )
         request.check(files)
-        checks = Checks(_check_numbers, _check_weights)
 
         def read() -> tuple[StreamedTable, Binning]:
-            table = StreamedTable(files, request, checks)
+            table = StreamedTable(files, request)
             if like is None:
                 return table, table.find_bins()
             like.schema.check(table.survey.described)
@@ -398,34 +403,6 @@ def _warn_of_own_targets(columns: Columns, schema: Schema, mapper: BinMapper) ->
         )
 
 
-def check_lengths(n_rows: int, **vectors: Any) -> None:
-    """Check that each vector, given by its name, has as many rows as X; None passes.
-
-    Examples
-    --------
-    >>> check_lengths(3, y=[0, 1])
-    Traceback (most recent call last):
-        ...
-    mvsboost.errors.DataError: X has 3 rows but y has 2
-    """
-    for name, vector in vectors.items():
-        if vector is not None and len(vector) != n_rows:
-            raise DataError(f"X has {n_rows} rows but {name} has {len(vector)}")
-
-
-def _as_vector(values: Any, name: str, n_rows: int) -> NDArray[np.float64]:
-    array = np.asarray(values)
-    if array.dtype.kind == "c":
-        raise DataError(f"Complex data not supported, got {name} of dtype {array.dtype}")
-    if array.ndim != 1:
-        raise DataError(f"{name} must be one-dimensional, got shape {array.shape}")
-    check_lengths(n_rows, **{name: array})
-    try:
-        return np.ascontiguousarray(array, WEIGHT)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{name} must hold numbers: {error}") from error
-
-
 def check_init_score(
     scores: Any, n_rows: int, name: str = "init_score"
 ) -> NDArray[np.float64] | None:
@@ -440,35 +417,10 @@ def check_init_score(
         return None
     array = np.asarray(scores)
     columns = [array] if array.ndim != 2 else list(array.T)
-    found = np.array([_as_vector(column, name, n_rows) for column in columns])
-    if (row := _first(~np.isfinite(found).all(axis=0))) is not None:
+    found = np.array([as_numbers(column, name, n_rows) for column in columns])
+    if (row := first_of(~np.isfinite(found).all(axis=0))) is not None:
         raise DataError(f"{name} must be finite, row {row} holds {found[:, row].tolist()}")
     return found
-
-
-def _first(wrong: NDArray[np.bool_]) -> int | None:
-    return int(np.argmax(wrong)) if wrong.any() else None
-
-
-def _check_numbers(y: Any, n_classes: int) -> NDArray[np.float64]:
-    return _check_target(y, len(y), n_classes)
-
-
-def _check_weights(weight: Any) -> NDArray[np.float64]:
-    return weights_of(weight, len(weight), "weight")
-
-
-def _check_target(y: Any, n_rows: int, n_classes: int) -> NDArray[np.float64]:
-    target = _as_vector(y, "y", n_rows)
-    if (row := _first(~np.isfinite(target))) is not None:
-        raise DataError(f"Input y contains NaN or infinity: row {row} holds {target[row]}")
-    if n_classes > 0:
-        unknown = (target < 0) | (target >= n_classes) | (target != np.floor(target))
-        if (row := _first(unknown)) is not None:
-            raise DataError(
-                f"y must hold class indices 0 to {n_classes - 1}, row {row} holds {target[row]}"
-            )
-    return target
 
 
 def _in_units(weight: NDArray[np.float64] | None) -> tuple[NDArray[np.float64] | None, float]:
@@ -500,12 +452,4 @@ def check_weight(weight: Any, n_rows: int, name: str = "weight") -> NDArray[np.f
     weights = weights_of(weight, n_rows, name)
     if not weights.any():
         raise DataError(f"{name} must not be zero for every row")
-    return weights
-
-
-def weights_of(weight: Any, n_rows: int, name: str) -> NDArray[np.float64]:
-    """Weights of rows of which others may follow, so that these may all be zero."""
-    weights = _as_vector(weight, name, n_rows)
-    if (row := _first(~(np.isfinite(weights) & (weights >= 0)))) is not None:
-        raise DataError(f"{name} must be finite and not negative, row {row} holds {weights[row]}")
     return weights

@@ -29,12 +29,12 @@ from mvsboost.data.ingest import CategoricalFeatures, ingest
 from mvsboost.data.parts import describe, merge_described
 from mvsboost.data.schema import Schema
 from mvsboost.data.target_statistics import target_columns
-from mvsboost.data.targets import labels_of, unit_of_weights
+from mvsboost.data.targets import labels_of, target_of, unit_of_weights, weights_of
 from mvsboost.errors import DataError, ParameterError
 from mvsboost.exact.checksum import checksum
 from mvsboost.exact.random import Purpose, row_bits, stream_key
 
-__all__ = ["Binning", "Checks", "FileRequest", "Room", "StreamedTable", "Survey"]
+__all__ = ["Binning", "FileRequest", "Room", "StreamedTable", "Survey"]
 
 T = TypeVar("T")
 
@@ -127,22 +127,6 @@ class Binning(NamedTuple):
     given: dict[int, NDArray[np.uint8]]
 
 
-@dataclass(frozen=True)
-class Checks:
-    """How what is not features is checked.
-
-    Attributes
-    ----------
-    target : callable
-        From values and a number of classes (0: numbers) to a float64 array.
-    weight : callable
-        From values to a float64 array.
-    """
-
-    target: Callable[[Any, int], NDArray[np.float64]]
-    weight: Callable[[Any], NDArray[np.float64]]
-
-
 class _Sample:
     """Values of the rows of smallest random number, of all that have come so far."""
 
@@ -188,16 +172,15 @@ class StreamedTable:
     ----------
     files : TableFiles
     request : FileRequest
-    checks : Checks
 
     Attributes
     ----------
     survey : Survey
     """
 
-    def __init__(self, files: TableFiles, request: FileRequest, checks: Checks) -> None:
+    def __init__(self, files: TableFiles, request: FileRequest) -> None:
         request.check(files)
-        self._files, self._request, self._checks = files, request, checks
+        self._files, self._request = files, request
         self._beside = [name for name in (request.target, request.weight) if name is not None]
         while True:
             with suppress(TypesChanged):
@@ -230,12 +213,13 @@ class StreamedTable:
         values = batch.column(self._request.target).to_numpy()
         if self._request.labels:
             return labels_of(values)
-        return self._checks.target(values, self._request.n_classes)
+        return target_of(values, len(values), self._request.n_classes)
 
     def _weight(self, batch: Any) -> NDArray[np.float64] | None:
         if self._request.weight is None:
             return None
-        return self._checks.weight(batch.column(self._request.weight).to_numpy())
+        values = batch.column(self._request.weight).to_numpy()
+        return weights_of(values, len(values), "weight")
 
     # --- the first pass -------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""From what a user passes as y to numbers or labels, or to an error; and the unit of weights."""
+"""From what a user passes as y or weights to numbers or labels, or to an error."""
 
 from __future__ import annotations
 
@@ -9,9 +9,20 @@ from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 
 from mvsboost.errors import DataError
+from mvsboost.exact.dtypes import WEIGHT
 from mvsboost.exact.fixedpoint import power_of_two_below
 
-__all__ = ["labels_of", "numbers_of", "unit_of_weights", "vector_of"]
+__all__ = [
+    "as_numbers",
+    "check_lengths",
+    "first_of",
+    "labels_of",
+    "numbers_of",
+    "target_of",
+    "unit_of_weights",
+    "vector_of",
+    "weights_of",
+]
 
 _LARGE_WEIGHT = 2.0**64
 """Weights up to this one, and down to its inverse, are used as they are."""
@@ -102,3 +113,59 @@ def unit_of_weights(largest: float) -> float:
     if 1.0 / _LARGE_WEIGHT <= largest <= _LARGE_WEIGHT:
         return 1.0
     return power_of_two_below(largest)
+
+
+def check_lengths(n_rows: int, **vectors: Any) -> None:
+    """Check that each vector, given by its name, has as many rows as X; None passes.
+
+    Examples
+    --------
+    >>> check_lengths(3, y=[0, 1])
+    Traceback (most recent call last):
+        ...
+    mvsboost.errors.DataError: X has 3 rows but y has 2
+    """
+    for name, vector in vectors.items():
+        if vector is not None and len(vector) != n_rows:
+            raise DataError(f"X has {n_rows} rows but {name} has {len(vector)}")
+
+
+def as_numbers(values: Any, name: str, n_rows: int) -> NDArray[np.float64]:
+    """A vector of so many numbers."""
+    array = np.asarray(values)
+    if array.dtype.kind == "c":
+        raise DataError(f"Complex data not supported, got {name} of dtype {array.dtype}")
+    if array.ndim != 1:
+        raise DataError(f"{name} must be one-dimensional, got shape {array.shape}")
+    check_lengths(n_rows, **{name: array})
+    try:
+        return np.ascontiguousarray(array, WEIGHT)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name} must hold numbers: {error}") from error
+
+
+def first_of(wrong: NDArray[np.bool_]) -> int | None:
+    """The first row that is wrong, if any is."""
+    return int(np.argmax(wrong)) if wrong.any() else None
+
+
+def target_of(y: Any, n_rows: int, n_classes: int) -> NDArray[np.float64]:
+    """Finite numbers as the target of so many rows; of classes their indices."""
+    target = as_numbers(y, "y", n_rows)
+    if (row := first_of(~np.isfinite(target))) is not None:
+        raise DataError(f"Input y contains NaN or infinity: row {row} holds {target[row]}")
+    if n_classes > 0:
+        unknown = (target < 0) | (target >= n_classes) | (target != np.floor(target))
+        if (row := first_of(unknown)) is not None:
+            raise DataError(
+                f"y must hold class indices 0 to {n_classes - 1}, row {row} holds {target[row]}"
+            )
+    return target
+
+
+def weights_of(weight: Any, n_rows: int, name: str) -> NDArray[np.float64]:
+    """Weights of rows of which others may follow, so that these may all be zero."""
+    weights = as_numbers(weight, name, n_rows)
+    if (row := first_of(~(np.isfinite(weights) & (weights >= 0)))) is not None:
+        raise DataError(f"{name} must be finite and not negative, row {row} holds {weights[row]}")
+    return weights

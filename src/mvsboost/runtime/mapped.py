@@ -41,13 +41,8 @@ class MappedFiles:
         array: NDArray[Any] = np.frombuffer(mapped, dtype).reshape(shape)
         return array
 
-    @property
-    def is_bounded(self) -> bool:
-        """Whether what was looked at is to be let go of."""
-        return self.memory_limit is not None
-
     def let_go(self) -> None:
         """Let go of what was looked at, if memory is bounded; the next look reads it again."""
-        if self.is_bounded and hasattr(mmap, "MADV_DONTNEED"):
+        if self.memory_limit is not None and hasattr(mmap, "MADV_DONTNEED"):
             for mapped in self._maps:
                 mapped.madvise(mmap.MADV_DONTNEED)
