@@ -20,6 +20,7 @@ import numpy as np
 from mvsboost.errors import ParameterError
 from mvsboost.model import Model
 from mvsboost.model.files import check_path
+from mvsboost.runtime.bars import bar_of
 
 __all__ = [
     "Callback",
@@ -279,13 +280,8 @@ class ProgressBar(Callback):
 
     def begin(self, progress: Progress) -> None:
         """Show an empty bar."""
-        try:
-            from tqdm.auto import tqdm
-        except ImportError as error:
-            message = "the progress bar needs tqdm: pip install tqdm"
-            raise ImportError(message) from error
         first = progress.iteration + 1
-        self._bar = tqdm(total=progress.n_iterations, initial=first, unit="tree", **self._options)
+        self._bar = bar_of(total=progress.n_iterations, initial=first, unit="tree", **self._options)
 
     def after_iteration(self, progress: Progress) -> str | None:
         """Move it on."""

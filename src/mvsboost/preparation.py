@@ -26,6 +26,9 @@ from mvsboost.trees.leaves import residual_quantiles
 
 __all__ = ["Prepared", "TrainConfig", "check_arguments", "prepare", "start_model"]
 
+_BYTES_DRAWN, _BYTES_IN_TREE = 12, 16
+"""Of a drawn row its number and weight; of a row of a tree its packed words and its place."""
+
 _QUANTILE_STEPS = 3
 """Times that a quantile is looked for among residuals of the last one found: these are rounded
 to 24 bits, so that two leave an error of 2**-48 of the target, and three none."""
@@ -238,7 +241,7 @@ def _check_memory(dataset: Dataset, config: TrainConfig) -> None:
     """What training keeps of the rows in files must fit into the memory there may be.
 
     Of each row a score, g and h for each output, ĝ, and the number of its leaf; of a drawn row
-    its bins, its number and weight, twice, and its packed words in order.
+    its bins, too, and its number and weight twice.
     """
     pages, n_rows = dataset.rows.pages, dataset.n_rows
     if pages is None or pages.memory_limit is None:
@@ -251,9 +254,6 @@ def _check_memory(dataset: Dataset, config: TrainConfig) -> None:
     if needed > pages.memory_limit:
         allowed = f"at least {needed} for {n_rows} rows with this objective and sampler"
         raise ParameterError("memory_limit", pages.memory_limit, allowed)
-
-
-_BYTES_DRAWN, _BYTES_IN_TREE = 12, 16
 
 
 def _check_start_scores(data: Dataset, dataset: Dataset, objective: Objective) -> None:

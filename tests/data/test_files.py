@@ -116,7 +116,7 @@ def test_csv_files_give_what_reading_them_at_once_gives(parts, tmp_path, monkeyp
     expected = Dataset.from_data(
         whole.drop(["y", "w"]), whole["y"].to_numpy(), weight=whole["w"].to_numpy(), n_classes=3
     )
-    monkeypatch.setattr("mvsboost.data.dataset._BATCH", 1 << 14)
+    monkeypatch.setattr("mvsboost.data.dataset.BATCH_BYTES", 1 << 14)
     data = Dataset.from_csv(source, "y", weight="w", n_classes=3)
     assert data.schema == expected.schema
     assert data.mapper.to_dict() == expected.mapper.to_dict()
@@ -144,7 +144,7 @@ def test_batches_of_any_size_give_the_same(tmp_path, monkeypatch):
     expected = Dataset.from_parquet(source, "y", sample_rows=300)
     monkeypatch.setattr("mvsboost.data.files._FEWEST", 1)
     for rows in (3, 64):
-        monkeypatch.setattr("mvsboost.data.dataset._BATCH", 16 * 10 * rows)
+        monkeypatch.setattr("mvsboost.data.dataset.BATCH_BYTES", 16 * 10 * rows)
         data = Dataset.from_parquet(source, "y", sample_rows=300)
         assert data.schema == expected.schema
         assert data.fingerprint() == expected.fingerprint()
@@ -156,3 +156,16 @@ def test_progress_is_shown(tmp_path, capsys):
     shown = capsys.readouterr().err
     assert "reading" in shown
     assert "binning" in shown
+
+
+def test_a_damaged_file_is_named(tmp_path):
+    source = files(table(200), tmp_path, 1)
+    (file,) = source.glob("*.parquet")
+    content = bytearray(file.read_bytes())
+    file.write_bytes(content[: len(content) // 2])
+    with pytest.raises(DataError, match=r"part-00\.parquet cannot be read"):
+        Dataset.from_parquet(source, "y")
+    content[100:2000] = bytes(1900)
+    file.write_bytes(content)
+    with pytest.raises(DataError, match=r"part-00\.parquet cannot be read"):
+        Dataset.from_parquet(source, "y")

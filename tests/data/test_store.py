@@ -249,6 +249,10 @@ def test_classes_and_numbers_are_not_taken_for_each_other(source):
         MVSClassifier().fit(classes, eval_set=[numbers])
     with pytest.raises(ParameterError, match="made of X and y, unless"):
         MVSRegressor().fit([[1.0], [2.0]], [1.0, 2.0], eval_set=[numbers])
+    model = MVSClassifier(n_estimators=1).fit(classes).model_
+    model.metadata["classes"] = ["a", "b", "c"]
+    with pytest.raises(DataError, match="the model to go on from \\["):
+        MVSClassifier(n_estimators=1).fit(classes, init_model=model)
     other = table().assign(y=7)
     files(other, Path(source), 3)
     with pytest.raises(DataError, match="y holds class 7, which is not among"):

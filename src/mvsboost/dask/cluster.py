@@ -22,7 +22,7 @@ from mvsboost.dask.partitions import Recipe, Summary
 from mvsboost.dask.session import Session, Traffic, Waiting
 from mvsboost.data import BinFeature, BinMapper, CategoricalColumn, Columns, Dataset, Schema
 from mvsboost.data.binning import SAMPLE_ROWS, TrainingRows, sampled_rows
-from mvsboost.data.parts import merge_described, rows_within
+from mvsboost.data.parts import features_of, merge_described, rows_within
 from mvsboost.data.targets import unit_of_weights
 from mvsboost.errors import DataError, ParameterError
 
@@ -84,11 +84,6 @@ class DaskDataset(Dataset):
         rows: Any = self.rows
         others: Any = other.rows
         return bool([fixed for _, fixed in rows.checks] == [fixed for _, fixed in others.checks])
-
-    def weight_of(self, row: int) -> float | None:
-        """The weight of a row, if rows have any."""
-        weight = self.rows.weight
-        return None if weight is None else float(weight[row] * self.weight_unit)
 
     def fingerprint(self) -> str:
         """A short name for the rows, in their partitions."""
@@ -270,36 +265,26 @@ class Cluster:
         schema = Schema.from_columns(described)
         edges = self._edges(table, described, max_bins, seed)
         recipe = self._recipe(table, schema, BinMapper(()), encode, by_class)
-        features: list[BinFeature] = []
         wide: list[Future] = []
         before: Any = None
-        for source, column in enumerate(described.columns):
-            name = schema.names[source]
-            if not isinstance(column, CategoricalColumn):
-                features.append(BinFeature(name, source, edges[source]))
-            elif len(column.categories) <= max_bins:
-                n_categories = len(column.categories)
-                features.append(BinFeature(name, source, None, n_categories=n_categories))
-            else:
-                codes = [
-                    self.client.submit(partitions.codes_of, part, recipe, source, pure=False)
-                    for part in table.parts
-                ]
-                one = self.client.submit(
-                    partitions.wide_features,
-                    codes,
-                    before,
-                    source,
-                    schema,
-                    n_classes,
-                    max_bins,
-                    seed,
-                    pure=False,
-                )
-                before = self.client.submit(attrgetter("check"), one, pure=False)
-                found = self.client.submit(attrgetter("features"), one, pure=False)
-                features += self._gather([found], "means of the target")[0]
-                wide.append(one)
+
+        def ask(source: int, _: int) -> list[BinFeature]:
+            nonlocal before
+            codes = [
+                self.client.submit(partitions.codes_of, part, recipe, source, pure=False)
+                for part in table.parts
+            ]
+            settings = schema, n_classes, max_bins, seed
+            one = self.client.submit(
+                partitions.wide_features, codes, before, source, *settings, pure=False
+            )
+            before = self.client.submit(attrgetter("check"), one, pure=False)
+            found = self.client.submit(attrgetter("features"), one, pure=False)
+            wide.append(one)
+            made: list[BinFeature] = self._gather([found], "means of the target")[0]
+            return made
+
+        features = features_of(described, schema.names, max_bins, edges.__getitem__, ask)
         training = None
         if wide:
             check = self._gather([before], "means of the target")[0]

@@ -35,6 +35,16 @@ class _DaskEstimator(MVSEstimator):
     timeout: float
     _local: type[MVSEstimator]
 
+    def __init__(
+        self, *, client: Client | None = None, timeout: float = 600.0, **parameters: Any
+    ) -> None:
+        super().__init__(**parameters)
+        self.client, self.timeout = client, timeout
+
+    @classmethod
+    def _get_param_names(cls) -> list[str]:
+        return sorted(["client", "timeout", *cls._local._get_param_names()])
+
     def _cluster(self) -> Cluster:
         timeout = self.timeout
         if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0:
@@ -48,26 +58,24 @@ class _DaskEstimator(MVSEstimator):
 
     def _fit(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        init_score: Any,
+        rows: EvalRows,
         held_out: list[EvalRows],
         init_model: Any,
         resume: str | PathLike[str] | None,
     ) -> None:
-        self._refuse(init_score, held_out)
+        self._refuse(rows.start, held_out)
         check_parameters(self._parameters())
         start = starting_point(init_model, resume, MVSEstimator)
         with self._cluster() as cluster:
-            table = self._read(cluster, X, y, sample_weight, "training")
+            table = self._read(cluster, rows.X, rows.y, rows.weight, rows.name)
             encode = self._encoder(table, start)
             plan = self._plan(start, resume, evaluated=bool(held_out))
             dataset = self._dataset(cluster, table, encode, start, plan.seed)
-            evaluation = {rows.name: self._evaluated(cluster, rows, dataset) for rows in held_out}
-            for rows in held_out:
-                with naming(rows.where):
-                    evaluation[rows.name].check_values(plan.objective)
+            evaluation = {}
+            for other in held_out:
+                with naming(other.where):
+                    evaluation[other.name] = self._evaluated(cluster, other, dataset)
+                    evaluation[other.name].check_values(plan.objective)
             backend = cluster.backend_factory(str(self.device))
             self._boost(dataset, evaluation, plan, backend)
             self.traffic_ = cluster.traffic.as_dict()
@@ -236,16 +244,6 @@ class DaskMVSClassifier(_DaskEstimator, MVSClassifier):
 
     _local = MVSClassifier
 
-    def __init__(
-        self, *, client: Client | None = None, timeout: float = 600.0, **parameters: Any
-    ) -> None:
-        super().__init__(**parameters)
-        self.client, self.timeout = client, timeout
-
-    @classmethod
-    def _get_param_names(cls) -> list[str]:
-        return sorted(["client", "timeout", *MVSClassifier._get_param_names()])
-
     def predict_proba(self, X: Any, *, n_iterations: int | None = None) -> Any:
         """Probabilities of the classes in the order of ``classes_``; see `predict`."""
         return self._mapped("predict_proba", X, n_iterations)
@@ -276,16 +274,6 @@ class DaskMVSRegressor(_DaskEstimator, MVSRegressor):
     """
 
     _local = MVSRegressor
-
-    def __init__(
-        self, *, client: Client | None = None, timeout: float = 600.0, **parameters: Any
-    ) -> None:
-        super().__init__(**parameters)
-        self.client, self.timeout = client, timeout
-
-    @classmethod
-    def _get_param_names(cls) -> list[str]:
-        return sorted(["client", "timeout", *MVSRegressor._get_param_names()])
 
 
 # --- on workers ---------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from mvsboost.data import (
 )
 from mvsboost.data.binning import statistics_of_column
 from mvsboost.data.parts import describe
-from mvsboost.data.targets import weights_of
+from mvsboost.data.targets import in_units, weights_of
 from mvsboost.errors import DataError
 from mvsboost.exact.checksum import checksum
 
@@ -180,7 +180,7 @@ class Recipe:
         if self.by_class is not None:
             of_class = self.by_class[target.astype(int)]
             weight = of_class if weight is None else of_class * weight
-        return weight if weight is None or self.unit == 1.0 else weight / self.unit
+        return in_units(weight, self.unit)
 
 
 def largest_weight(part: Part, recipe: Recipe) -> float:

@@ -33,7 +33,9 @@ __all__ = [
     "TrainingRows",
     "check_settings",
     "find_edges",
+    "sample_bits",
     "sampled_rows",
+    "smallest_bits",
     "statistics_of_column",
 ]
 
@@ -149,12 +151,23 @@ def _between(low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.
     return np.where((low < middle) & (middle <= high), middle, high)
 
 
+def sample_bits(start: int, stop: int, seed: int) -> NDArray[np.uint64]:
+    """Random numbers of rows: edges are found from those of the smallest."""
+    rows = np.arange(start, stop, dtype=np.uint64)
+    bits: NDArray[np.uint64] = row_bits(stream_key(seed, 0, Purpose.BINNING), rows)
+    return bits
+
+
+def smallest_bits(bits: NDArray[np.uint64], n: int) -> NDArray[np.int64]:
+    """The rows of the n smallest numbers, in order."""
+    return np.sort(np.argpartition(bits, n)[:n])
+
+
 def sampled_rows(n_rows: int, seed: int, sample_rows: int) -> NDArray[np.int64] | None:
     """The rows that edges are found from, in order: of smallest random number; None for all."""
     if n_rows <= sample_rows:
         return None
-    bits = row_bits(stream_key(seed, 0, Purpose.BINNING), np.arange(n_rows, dtype=np.uint64))
-    return np.sort(np.argpartition(bits, sample_rows)[:sample_rows])
+    return smallest_bits(sample_bits(0, n_rows, seed), sample_rows)
 
 
 # --- rows to bytes ------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from mvsboost.backends.messages import BinnedRows
 from mvsboost.data.binning import SAMPLE_ROWS, BinMapper, check_settings
 from mvsboost.data.columns import UNSEEN, CategoricalColumn, Columns
-from mvsboost.data.files import CsvFiles, ParquetFiles, Source, TableFiles
+from mvsboost.data.files import BATCH_BYTES, CsvFiles, ParquetFiles, Source, TableFiles
 from mvsboost.data.ingest import CategoricalFeatures, ingest
 from mvsboost.data.schema import Schema
 from mvsboost.data.store import (
@@ -32,6 +32,7 @@ from mvsboost.data.target_statistics import target_columns
 from mvsboost.data.targets import (
     as_numbers,
     first_of,
+    in_units,
     target_of,
     unit_of_weights,
     weights_of,
@@ -43,7 +44,7 @@ from mvsboost.runtime.threads import threads_of
 
 __all__ = ["Dataset", "check_init_score", "check_weight"]
 
-_BATCH, _SMALL_BATCH = 1 << 27, 1 << 22  # bytes of a batch of rows of a file, and the least
+_SMALL_BATCH = 1 << 22  # bytes of a batch of rows of a file, at least
 _COMPARED = 1 << 20  # rows that are compared at a time
 
 
@@ -248,7 +249,9 @@ class Dataset:
             asked |= {"labels": like.classes is not None, "categorical_features": "auto"}
         request = FileRequest(
             n_threads=threads,
-            batch_bytes=_BATCH if limit is None else min(_BATCH, max(limit // 16, _SMALL_BATCH)),
+            batch_bytes=BATCH_BYTES
+            if limit is None
+            else min(BATCH_BYTES, max(limit // 16, _SMALL_BATCH)),
             classes=None if like is None else like.classes,
             **asked,
         )
@@ -434,7 +437,7 @@ def _in_units(weight: NDArray[np.float64] | None) -> tuple[NDArray[np.float64] |
     if weight is None:
         return None, 1.0
     unit = unit_of_weights(float(weight.max()))
-    return (weight if unit == 1.0 else weight / unit), unit
+    return in_units(weight, unit), unit
 
 
 def check_weight(weight: Any, n_rows: int, name: str = "weight") -> NDArray[np.float64] | None:

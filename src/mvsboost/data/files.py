@@ -4,32 +4,46 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from glob import glob
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from mvsboost.errors import DataError, ParameterError
+from mvsboost.runtime.bars import bar_of
 
 __all__ = [
+    "BATCH_BYTES",
     "CsvFiles",
     "ParquetFiles",
     "Source",
     "TableFiles",
-    "TypesChanged",
     "open_files",
     "progress_bar",
+    "read_until_settled",
     "write_batches",
 ]
+
+BATCH_BYTES = 1 << 27
+"""Bytes of a batch of rows, unless memory is bounded."""
+
+T = TypeVar("T")
 
 Source = str | PathLike[str] | Sequence[str | PathLike[str]]
 """A file, a folder of files, a pattern with ``*``, or several of them."""
 
 
-class TypesChanged(Exception):
+class _TypesChanged(Exception):
     """A column was found to hold other values than those read so far: read all of it anew."""
+
+
+def read_until_settled(read: Callable[[], T]) -> T:
+    """What comes of reading files, from the start again where a column's type was given up."""
+    while True:
+        with suppress(_TypesChanged):
+            return read()
 
 
 class TableFiles(Protocol):
@@ -65,7 +79,7 @@ class ParquetFiles:
         self.names: list[str] = []
         n_rows = 0
         for file in self.files:
-            with self._open(file) as head:
+            with _reading(file), self._open(file) as head:
                 names = list(head.schema_arrow.names)
                 n_rows += head.metadata.num_rows
             self.names = self.names or names
@@ -81,7 +95,7 @@ class ParquetFiles:
         chosen = self.names if columns is None else list(columns)
         size = min(max(n_bytes // (_VALUE * len(chosen)), _FEWEST), _MOST)
         for file in self.files:
-            with self._open(file, buffer_size=_BUFFER) as opened:
+            with _reading(file), self._open(file, buffer_size=_BUFFER) as opened:
                 for batch in opened.iter_batches(size, columns=chosen):
                     if batch.num_rows:
                         yield pa.Table.from_batches([batch])
@@ -97,8 +111,8 @@ class CsvFiles:
 
     The type of a column is the first of whole numbers, booleans, dates, times, numbers and text
     that all its values have, as in `pyarrow.csv.read_csv`. Batches come under the assumption
-    that the rest is like the beginning; where it is not they raise `TypesChanged`, once for
-    each type that is given up.
+    that the rest is like the beginning; where it is not all is to be read again, once for
+    each type that is given up (`read_until_settled`).
 
     Parameters
     ----------
@@ -172,7 +186,18 @@ class CsvFiles:
         if now not in types[:-1]:
             raise DataError(f"{file} cannot be read: {error}") from error
         self._types[name] = types[types.index(now) + 1]
-        raise TypesChanged(name) from error
+        raise _TypesChanged(name) from error
+
+
+@contextmanager
+def _reading(file: str) -> Iterator[None]:
+    """Say in errors which file cannot be read."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowInvalid, OSError) as error:
+        raise DataError(f"{file} cannot be read: {error}") from error
 
 
 def _pyarrow(module: str) -> Any:
@@ -222,23 +247,18 @@ def write_batches(batches: Iterable[dict[str, Any]], path: str | PathLike[str]) 
     if suffix not in (".parquet", ".csv"):
         raise ParameterError("out", fspath(path), "a file that ends in .parquet or .csv")
     partial = target.with_name(f".{target.name}.{os.getpid()}")
-    writer: Any = None
+    kind = _pyarrow(suffix[1:])
+    make, writer = kind.ParquetWriter if suffix == ".parquet" else kind.CSVWriter, None
     try:
-        for columns in batches:
-            table = pa.table({name: pa.array(values) for name, values in columns.items()})
-            if writer is None:
-                kind = _pyarrow(suffix[1:])
-                make = kind.ParquetWriter if suffix == ".parquet" else kind.CSVWriter
-                writer = make(str(partial), table.schema)
-            writer.write_table(table)
-            n_rows += table.num_rows
-        if writer is not None:
-            writer.close()
-            os.replace(partial, target)
+        with ExitStack() as opened:
+            for columns in batches:
+                table = pa.table({name: pa.array(values) for name, values in columns.items()})
+                writer = writer or opened.enter_context(make(str(partial), table.schema))
+                writer.write_table(table)
+                n_rows += table.num_rows
+        os.replace(partial, target)
     finally:
-        if writer is not None:
-            with closing(writer):
-                partial.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
     return n_rows
 
 
@@ -251,9 +271,5 @@ def progress_bar(shown: bool, what: str, total: int | None) -> Iterator[Any]:
     if not shown:
         yield lambda n: None
         return
-    try:
-        from tqdm.auto import tqdm
-    except ImportError as error:
-        raise ImportError("the progress bar needs tqdm: pip install tqdm") from error
-    with tqdm(total=total, desc=what, unit=" rows", unit_scale=True) as bar:
+    with bar_of(total=total, desc=what, unit=" rows", unit_scale=True) as bar:
         yield bar.update

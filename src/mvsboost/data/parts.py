@@ -6,15 +6,16 @@ its parts: categories are the union, and edges come from the same rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mvsboost.data.binning import BinFeature
 from mvsboost.data.columns import CategoricalColumn, Column, Columns, NumericColumn
 from mvsboost.errors import DataError
 
-__all__ = ["describe", "merge_described", "rows_within"]
+__all__ = ["describe", "features_of", "merge_described", "rows_within"]
 
 
 def describe(columns: Columns) -> Columns:
@@ -92,6 +93,38 @@ def _in_words(column: Column) -> str:
     if isinstance(column, CategoricalColumn):
         return "text" if column.kind is None else f"categories ({column.kind})"
     return f"numbers ({column.kind})"
+
+
+def features_of(
+    described: Columns,
+    names: Sequence[str],
+    max_bins: int,
+    edges: Callable[[int], NDArray[np.float64]],
+    wide: Callable[[int, int], list[BinFeature]],
+) -> list[BinFeature]:
+    """What the columns of a table in parts become.
+
+    Parameters
+    ----------
+    described : Columns
+    names : sequence of str
+    max_bins : int
+    edges : callable
+        Edges of a numeric column.
+    wide : callable
+        What a column of more categories than bins becomes, given its number and that of its first
+        feature.
+    """
+    features: list[BinFeature] = []
+    for source, column in enumerate(described.columns):
+        if not isinstance(column, CategoricalColumn):
+            features.append(BinFeature(names[source], source, edges(source)))
+        elif len(column.categories) <= max_bins:
+            n_categories = len(column.categories)
+            features.append(BinFeature(names[source], source, None, n_categories=n_categories))
+        else:
+            features += wide(source, len(features))
+    return features
 
 
 def rows_within(rows: NDArray[np.int64] | None, start: int, stop: int) -> slice | NDArray[np.int64]:

@@ -29,6 +29,7 @@ from mvsboost.data.binning import BinMapper
 from mvsboost.data.files import TableFiles
 from mvsboost.data.schema import Schema
 from mvsboost.data.streaming import FileRequest
+from mvsboost.data.targets import read_labels, written_labels
 from mvsboost.errors import ParameterError, StoreError
 from mvsboost.exact.checksum import checksum
 from mvsboost.exact.dtypes import BIN, WEIGHT
@@ -42,7 +43,6 @@ __all__ = [
     "check_place",
     "origin_of",
     "read_store",
-    "written_labels",
 ]
 
 _FORMAT, _VERSION = "mvsboost store", 1
@@ -72,18 +72,13 @@ class MemoryRoom:
         self.weight = np.empty(n_rows, WEIGHT) if weighted else None
         self._filled = 0
 
-    def append(
-        self,
-        bins: NDArray[np.uint8],
-        target: NDArray[np.float64],
-        weight: NDArray[np.float64] | None,
-    ) -> None:
+    def append(self, rows: BinnedRows) -> None:
         """Take the next rows."""
-        rows = slice(self._filled, self._filled + len(bins))
-        self.bins[rows], self.target[rows] = bins, target
+        place = slice(self._filled, self._filled + rows.n_rows)
+        self.bins[place], self.target[place] = rows.bins, rows.target
         if self.weight is not None:
-            self.weight[rows] = weight
-        self._filled = rows.stop
+            self.weight[place] = rows.weight
+        self._filled = place.stop
 
     def rows(self, n_bins: NDArray[np.int64]) -> BinnedRows:
         """What has come."""
@@ -140,24 +135,19 @@ class StoreWriter:
         self._checks = {"rows": 0, "target": 0, "weight": 0}
         self._columns, self._filled = [0] * n_features, 0
 
-    def append(
-        self,
-        bins: NDArray[np.uint8],
-        target: NDArray[np.float64],
-        weight: NDArray[np.float64] | None,
-    ) -> None:
+    def append(self, rows: BinnedRows) -> None:
         """Take the next rows."""
-        arrays: dict[str, NDArray[Any] | None] = {"rows": bins, "target": target}
-        for name, array in {**arrays, "weight": weight}.items():
+        arrays = ("rows", rows.bins), ("target", rows.target), ("weight", rows.weight)
+        for name, array in arrays:
             if array is not None:
                 self._file(name).write(array.data)
                 self._checks[name] = checksum(array, before=self._checks[name])
-        columns, by_column = self._file("columns"), np.ascontiguousarray(bins.T)
+        columns, by_column = self._file("columns"), np.ascontiguousarray(rows.bins.T)
         for feature, column in enumerate(by_column):
             columns.seek(feature * self._shape[0] + self._filled)
             columns.write(column.data)
             self._columns[feature] = checksum(column, before=self._columns[feature])
-        self._filled += len(bins)
+        self._filled += rows.n_rows
 
     def _file(self, name: str) -> BinaryIO:
         if name not in self._files:
@@ -175,7 +165,7 @@ class StoreWriter:
             check = _checksum_of_file(self._partial / name, check)
         manifest = {
             **about,
-            "classes": written_labels(classes),
+            "labels": None if classes is None else written_labels(classes),
             "extremes": extremes.tolist(),
             "format": _FORMAT,
             "version": _VERSION,
@@ -208,25 +198,33 @@ def _remove_abandoned(path: Path) -> None:
 
 def _checksum_of_file(path: Path, before: int = 0) -> int:
     with open(path, "rb") as file:
-        while block := file.read(_BLOCK):
-            before = crc32(block, before)
-    return before
+        return _checksum_of_part(file, path.stat().st_size, before)
+
+
+def _checksum_of_part(file: BinaryIO, size: int, check: int = 0) -> int:
+    """CRC-32 of so many bytes from where a file is at, after that of others."""
+    while size > 0 and (block := file.read(min(size, _BLOCK))):
+        check, size = crc32(block, check), size - len(block)
+    return check
 
 
 def origin_of(files: TableFiles, request: FileRequest, mapper: BinMapper | None) -> dict[str, Any]:
     """What a store is made of: files, by name, size and time, and how they are binned."""
     stats = [(os.path.abspath(file), os.stat(file)) for file in files.files]
-    settings = {name: value for name, value in vars(request).items() if name in _SETTINGS}
+    settings = {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in vars(request).items()
+        if name in _SETTINGS
+    }
     chosen = settings["categorical_features"]
     if not isinstance(chosen, str | None):
         settings["categorical_features"] = np.asarray(chosen).tolist()
-    told: dict[str, Any] = {
+    return {
         "files": [[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats],
         "mapper": None if mapper is None else crc32(json.dumps(mapper.to_dict()).encode()),
-        "known classes": written_labels(request.classes),
+        "known": None if request.classes is None else written_labels(request.classes),
         **settings,
     }
-    return told
 
 
 def bytes_of(limit: int | str | None) -> int | None:
@@ -298,7 +296,7 @@ def read_store(
             mapper,
             rows,
             float(manifest["weight_unit"]),
-            _labels(manifest["classes"]),
+            None if manifest["labels"] is None else read_labels(manifest["labels"]),
             np.array(manifest["extremes"], np.float64),
             int(manifest["check"]),
             bool(manifest["for_training"]),
@@ -327,22 +325,3 @@ def _verify(place: Path, checks: dict[str, Any], n_threads: int) -> None:
         damaged = [name for name, intact in found.items() if not intact.result()]
     if damaged:
         raise ValueError(f"{' and '.join(damaged)} {'is' if len(damaged) == 1 else 'are'} damaged")
-
-
-def _checksum_of_part(file: BinaryIO, size: int) -> int:
-    check = 0
-    while size > 0 and (block := file.read(min(size, _BLOCK))):
-        check, size = crc32(block, check), size - len(block)
-    return check
-
-
-def written_labels(classes: NDArray[Any] | None) -> dict[str, Any] | None:
-    """Labels as JSON has them."""
-    return None if classes is None else {"values": classes.tolist(), "dtype": classes.dtype.str}
-
-
-def _labels(written: dict[str, Any] | None) -> NDArray[Any] | None:
-    if written is None:
-        return None
-    dtype = written["dtype"]
-    return np.array(written["values"], object if dtype == "|O" else dtype)

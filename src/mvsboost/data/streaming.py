@@ -9,30 +9,32 @@ such column is at hand.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mvsboost.backends.messages import BinnedRows
 from mvsboost.data.binning import (
     BinFeature,
     BinMapper,
     TrainingRows,
     find_edges,
+    sample_bits,
+    smallest_bits,
     statistics_of_column,
 )
 from mvsboost.data.columns import CategoricalColumn, Columns
-from mvsboost.data.files import TableFiles, TypesChanged, progress_bar
+from mvsboost.data.files import TableFiles, progress_bar, read_until_settled
 from mvsboost.data.ingest import CategoricalFeatures, ingest
-from mvsboost.data.parts import describe, merge_described
+from mvsboost.data.parts import describe, features_of, merge_described
 from mvsboost.data.schema import Schema
 from mvsboost.data.target_statistics import target_columns
-from mvsboost.data.targets import labels_of, target_of, unit_of_weights, weights_of
+from mvsboost.data.targets import in_units, labels_of, target_of, unit_of_weights, weights_of
 from mvsboost.errors import DataError, ParameterError
 from mvsboost.exact.checksum import checksum
-from mvsboost.exact.random import Purpose, row_bits, stream_key
 
 __all__ = ["Binning", "FileRequest", "Room", "StreamedTable", "Survey"]
 
@@ -45,12 +47,7 @@ _DISTINCT = 256
 class Room(Protocol):
     """Where binned rows go, one batch after another."""
 
-    def append(
-        self,
-        bins: NDArray[np.uint8],
-        target: NDArray[np.float64],
-        weight: NDArray[np.float64] | None,
-    ) -> None:
+    def append(self, rows: BinnedRows) -> None:
         """Take the next rows."""
 
 
@@ -131,13 +128,13 @@ class _Sample:
     """Values of the rows of smallest random number, of all that have come so far."""
 
     def __init__(self, seed: int, n_rows: int) -> None:
-        self._key, self._n_rows = stream_key(seed, 0, Purpose.BINNING), n_rows
+        self._seed, self._n_rows = seed, n_rows
         self._limit = np.uint64(2**64 - 1)
         self._bits: list[NDArray[np.uint64]] = []
         self._values: list[list[NDArray[Any]]] = []
 
     def add(self, start: int, columns: Columns) -> None:
-        bits = row_bits(self._key, np.arange(start, start + columns.n_rows, dtype=np.uint64))
+        bits = sample_bits(start, start + columns.n_rows, self._seed)
         rows = np.flatnonzero(bits <= self._limit)
         self._bits.append(bits[rows])
         self._values.append(
@@ -154,7 +151,7 @@ class _Sample:
     def _keep_smallest(self) -> None:
         bits = np.concatenate(self._bits)
         if len(bits) > self._n_rows:
-            kept = np.sort(np.argpartition(bits, self._n_rows)[: self._n_rows])
+            kept = smallest_bits(bits, self._n_rows)
             self._bits, self._limit = [bits[kept]], bits[kept].max()
             columns = zip(*self._values, strict=True)
             self._values = [[np.concatenate(values)[kept] for values in columns]]
@@ -182,10 +179,7 @@ class StreamedTable:
         request.check(files)
         self._files, self._request = files, request
         self._beside = [name for name in (request.target, request.weight) if name is not None]
-        while True:
-            with suppress(TypesChanged):
-                self.survey = self._read()
-                break
+        self.survey = read_until_settled(self._read)
 
     def _each(
         self, what: str, take: Callable[[int, Any], T], columns: list[str] | None = None
@@ -250,45 +244,44 @@ class StreamedTable:
     def find_bins(self) -> Binning:
         """How columns become bins."""
         request, survey = self._request, self.survey
-        schema = Schema.from_columns(survey.described)
-        features: list[BinFeature] = []
+        described, schema = survey.described, Schema.from_columns(survey.described)
         given: dict[int, NDArray[np.uint8]] = {}
-        vectors: tuple[Any, Any] | None = None
-        check = 0
-        for source, column in enumerate(survey.described.columns):
-            name = schema.names[source]
-            if not isinstance(column, CategoricalColumn):
-                edges = find_edges(survey.sample[source], request.max_bins)
-                features.append(BinFeature(name, source, edges))
-            elif len(column.categories) <= request.max_bins:
-                n_categories = len(column.categories)
-                features.append(BinFeature(name, source, None, n_categories=n_categories))
-            else:
-                if vectors is None:
-                    vectors = self._vectors()
-                    check = checksum(vectors[0])
-                codes = self._codes(schema, source)
-                check = checksum(codes, before=check)
-                found, bins = statistics_of_column(
-                    CategoricalColumn(codes, column.categories, column.kind),
-                    name,
-                    source,
-                    targets=vectors[0],
-                    weight=vectors[1],
-                    max_bins=request.max_bins,
-                    seed=request.seed,
-                    sample_rows=request.sample_rows,
-                )
-                given |= dict(enumerate(bins, start=len(features)))
-                features += found
-        training = None if vectors is None else TrainingRows(request.seed, survey.n_rows, check)
+        checks: list[int] = []
+
+        def wide(source: int, first: int) -> list[BinFeature]:
+            targets, weight = self._vectors
+            codes, field = self._codes(schema, source), schema.features[source]
+            before = checks[-1] if checks else checksum(targets)
+            checks.append(checksum(codes, before=before))
+            found, bins = statistics_of_column(
+                CategoricalColumn(codes, field.categories or (), field.kind),
+                field.name,
+                source,
+                targets=targets,
+                weight=weight,
+                max_bins=request.max_bins,
+                seed=request.seed,
+                sample_rows=request.sample_rows,
+            )
+            given.update(enumerate(bins, start=first))
+            return found
+
+        def edges(source: int) -> NDArray[np.float64]:
+            return find_edges(survey.sample[source], request.max_bins)
+
+        features = features_of(described, schema.names, request.max_bins, edges, wide)
+        training = None
+        if checks:
+            training = TrainingRows(int(request.seed), survey.n_rows, checks[-1])
         return Binning(schema, BinMapper(tuple(features), training), given)
 
+    @cached_property
     def _vectors(self) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
         """Targets whose means are taken, and weights, of all rows."""
 
         def read(start: int, batch: Any) -> tuple[NDArray[np.float64], Any]:
-            return self.numbers(self._target(batch)), self.in_units(self._weight(batch))
+            weight = in_units(self._weight(batch), self.unit)
+            return self.numbers(self._target(batch)), weight
 
         parts = self._each("target", read, self._beside)
         weights = [weight for _, weight in parts if weight is not None]
@@ -345,10 +338,6 @@ class StreamedTable:
             )
         return np.searchsorted(classes, target).astype(np.float64)
 
-    def in_units(self, weight: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
-        """Weights as multiples of the unit."""
-        return weight if weight is None or self.unit == 1.0 else weight / self.unit
-
     def bin_into(self, room: Room, binning: Binning) -> None:
         """Bin all rows into a room."""
 
@@ -356,11 +345,10 @@ class StreamedTable:
             columns = binning.schema.check(self._columns(batch))
             stop = start + columns.n_rows
             given = {feature: bins[start:stop] for feature, bins in binning.given.items()}
-            room.append(
-                binning.mapper.transform(columns, self._request.n_threads, given),
-                self.numbers(self._target(batch)),
-                self.in_units(self._weight(batch)),
-            )
+            bins = binning.mapper.transform(columns, self._request.n_threads, given)
+            target = self.numbers(self._target(batch))
+            weight = in_units(self._weight(batch), self.unit)
+            room.append(BinnedRows(bins, binning.mapper.n_bins, target, weight, start))
 
         self._each("binning", bin_rows)
 

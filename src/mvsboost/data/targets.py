@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,15 @@ __all__ = [
     "as_numbers",
     "check_lengths",
     "first_of",
+    "in_units",
     "labels_of",
     "numbers_of",
+    "read_labels",
     "target_of",
     "unit_of_weights",
     "vector_of",
     "weights_of",
+    "written_labels",
 ]
 
 _LARGE_WEIGHT = 2.0**64
@@ -106,6 +110,22 @@ def _is_missing(label: Any) -> bool:
         return not bool(label == label)
     except (TypeError, ValueError):
         return True
+
+
+def written_labels(labels: NDArray[Any]) -> dict[str, Any]:
+    """Labels as JSON has them; see `read_labels`."""
+    return {"classes": labels.tolist(), "classes_dtype": labels.dtype.str}
+
+
+def read_labels(written: Mapping[str, Any]) -> NDArray[Any]:
+    """Labels from what `written_labels` gave."""
+    dtype = written["classes_dtype"]
+    return np.array(written["classes"], object if dtype == "|O" else dtype)
+
+
+def in_units(weight: NDArray[np.float64] | None, unit: float) -> NDArray[np.float64] | None:
+    """Weights as multiples of a unit."""
+    return weight if weight is None or unit == 1.0 else weight / unit
 
 
 def unit_of_weights(largest: float) -> float:

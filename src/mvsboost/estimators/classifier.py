@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from mvsboost.arguments import class_weights
 from mvsboost.callbacks import Callback
-from mvsboost.data.targets import labels_of
+from mvsboost.data.targets import labels_of, read_labels, written_labels
 from mvsboost.dialects import checks_names
 from mvsboost.errors import DataError, ObjectiveError, ParameterError
 from mvsboost.estimators.documentation import documentation
@@ -149,19 +149,22 @@ class MVSClassifier(ClassifierMixin, MVSEstimator):  # type: ignore[misc]
             by_class[present] = counts.sum() / (present.sum() * counts[present])
         return by_class
 
-    def _take_classes(self, classes: NDArray[Any] | None) -> None:
+    def _take_classes(self, classes: NDArray[Any] | None, start: Model | None) -> None:
         if classes is None:
             raise DataError("the Dataset holds numbers: make it with labels=True for classes")
+        known = None if start is None else start.metadata.get("classes")
+        if known is not None and known != classes.tolist():
+            raise DataError(
+                f"the Dataset has classes {classes.tolist()}, the model to go on from {known}"
+            )
         self.classes_ = classes
 
     def _labels(self) -> dict[str, Any]:
-        return {"classes": self.classes_.tolist(), "classes_dtype": self.classes_.dtype.str}
+        return written_labels(self.classes_)
 
     def _restore_labels(self, model: Model) -> None:
-        metadata = model.metadata
-        check_labels(metadata, model.objective)
-        dtype = metadata["classes_dtype"]
-        self.classes_ = np.array(metadata["classes"], object if dtype == "|O" else dtype)
+        check_labels(model.metadata, model.objective)
+        self.classes_ = read_labels(model.metadata)
 
     def _predictions(self, scores: NDArray[np.float64]) -> NDArray[Any]:
         best = (scores[0] > 0).astype(int) if len(scores) == 1 else scores.argmax(axis=0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from os import PathLike
 from typing import Any, TypeVar
 
@@ -15,9 +14,16 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mvsboost.data import ingest
+from mvsboost.data import Schema, ingest
 from mvsboost.data.columns import CategoricalColumn
-from mvsboost.data.files import Source, TypesChanged, open_files, progress_bar, write_batches
+from mvsboost.data.files import (
+    BATCH_BYTES,
+    Source,
+    open_files,
+    progress_bar,
+    read_until_settled,
+    write_batches,
+)
 from mvsboost.data.ingest import as_table
 from mvsboost.errors import DataError, ModelFormatError, ParameterError
 from mvsboost.model import Model
@@ -28,8 +34,6 @@ from mvsboost.runtime.threads import threads_of
 __all__ = ["FittedEstimator"]
 
 E = TypeVar("E", bound="FittedEstimator")
-
-_BATCH = 1 << 27  # bytes of a batch of rows of a file
 
 
 class FittedEstimator(BaseEstimator):  # type: ignore[misc]
@@ -59,15 +63,18 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
                 except DuplicateError as error:
                     raise DataError(f"Duplicate column names in X: {error}") from error
 
+    def _note_schema(self, schema: Schema) -> None:
+        self.n_features_in_ = schema.n_features
+        if schema.named:
+            self.feature_names_in_ = np.array(schema.names, dtype=object)
+
     def _threads(self) -> int:
         return threads_of(self.n_jobs)
 
     def _expose(self) -> None:
         """Set the public attributes that follow from the model."""
         model = self.model_
-        self.n_features_in_ = model.schema.n_features
-        if model.schema.named:
-            self.feature_names_in_ = np.array(model.schema.names, dtype=object)
+        self._note_schema(model.schema)
         self.n_iter_ = model.used_iterations()
         self.best_iteration_ = model.best_iteration
         self.evals_result_ = model.history
@@ -143,14 +150,12 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
         def predicted() -> Iterator[dict[str, Any]]:
             chosen = [*names, *(name for name in keep if name not in names)]
             with progress_bar(progress, "predicting", files.n_rows) as done:
-                for batch in files.batches(_BATCH, chosen):
+                for batch in files.batches(BATCH_BYTES, chosen):
                     kept = {name: batch.column(name) for name in keep}
                     yield {**kept, **now.named_outputs(batch.select(names), output)}
                     done(batch.num_rows)
 
-        while True:
-            with suppress(TypesChanged):
-                return write_batches(predicted(), out)
+        return read_until_settled(lambda: write_batches(predicted(), out))
 
     def named_outputs(self, X: Any, output: str = "predictions") -> dict[str, NDArray[Any]]:
         """Predictions, probabilities or raw scores as columns with names.
@@ -349,7 +354,7 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
     def _by_class(self, counts: NDArray[np.int64]) -> NDArray[np.float64] | None:
         return None
 
-    def _take_classes(self, classes: NDArray[Any] | None) -> None:
+    def _take_classes(self, classes: NDArray[Any] | None, start: Model | None) -> None:
         """Labels of rows that are binned; None where their target holds numbers."""
         if classes is not None:
             raise DataError(

@@ -159,7 +159,8 @@ class MVSEstimator(FittedEstimator):
         fitting.__dict__ = dict(before)
         validation = (X_val, y_val, sample_weight_val)
         sets = eval_items(eval_set, eval_names, eval_init_score, validation)
-        fitting._fit(X, y, sample_weight, init_score, sets, init_model, resume)
+        rows = EvalRows("training", "the training rows", X, y, sample_weight, init_score)
+        fitting._fit(rows, sets, init_model, resume)
         after = vars(fitting)
         changed = {k: v for k, v in after.items() if k not in before or before[k] is not v}
         kept = {k: v for k, v in vars(self).items() if k in after or k not in before}
@@ -168,19 +169,17 @@ class MVSEstimator(FittedEstimator):
 
     def _fit(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        init_score: Any,
+        rows: EvalRows,
         held_out: list[EvalRows],
         init_model: Any,
         resume: str | PathLike[str] | None,
     ) -> None:
         check_parameters(self.get_params(deep=False))
+        X = rows.X
         if isinstance(X, Dataset):
-            self._fit_binned(X, y, sample_weight, init_score, held_out, init_model, resume)
+            self._fit_binned(X, rows, held_out, init_model, resume)
             return
-        if any(isinstance(rows.X, Dataset) for rows in held_out):
+        if any(isinstance(other.X, Dataset) for other in held_out):
             allowed = "made of X and y, unless the training rows are a Dataset"
             raise ParameterError("eval_set", Dataset, allowed)
         self._note_columns(X, reset=True)
@@ -188,16 +187,16 @@ class MVSEstimator(FittedEstimator):
         start = starting_point(init_model, resume, MVSEstimator)
         if not isinstance(X, Mapping):  # which has no positions
             check_order(columns, start)
-        target = self._encode_target(y, start)
+        target = self._encode_target(rows.y, start)
         evaluated = bool(held_out) or self.validation_fraction is not None
         plan = self._plan(start, resume, evaluated=evaluated)
         plan.objective.check_target(target)
-        weight = check_weight(sample_weight, columns.n_rows, "sample_weight")
-        scores = check_init_score(init_score, columns.n_rows)
+        weight = check_weight(rows.weight, columns.n_rows, "sample_weight")
+        scores = check_init_score(rows.start, columns.n_rows)
         scores = None if scores is None else scores.T
-        rows = EvalRows("training", "the training rows", columns, target, weight, scores)
-        dataset, evaluation = self._datasets(rows, held_out, start, plan.seed)
-        places = {VALIDATION: ASIDE, **{rows.name: rows.where for rows in held_out}}
+        read = rows._replace(X=columns, y=target, weight=weight, start=scores)
+        dataset, evaluation = self._datasets(read, held_out, start, plan.seed)
+        places = {VALIDATION: ASIDE, **{other.name: other.where for other in held_out}}
         for name, data in evaluation.items():
             with naming(places[name]):
                 data.check_values(plan.objective)
@@ -224,9 +223,7 @@ class MVSEstimator(FittedEstimator):
     def _fit_binned(
         self,
         dataset: Dataset,
-        y: Any,
-        sample_weight: Any,
-        init_score: Any,
+        rows: EvalRows,
         held_out: list[EvalRows],
         init_model: Any,
         resume: str | PathLike[str] | None,
@@ -234,24 +231,22 @@ class MVSEstimator(FittedEstimator):
         """Train on rows that are binned."""
         check_beside(
             dataset,
-            y=y,
-            sample_weight=sample_weight,
-            init_score=init_score,
+            y=rows.y,
+            sample_weight=rows.weight,
+            init_score=rows.start,
             validation_fraction=self.validation_fraction,
             class_weight=getattr(self, "class_weight", None),
             max_bins=self.max_bins,
         )
         start = starting_point(init_model, resume, MVSEstimator)
-        self._take_classes(dataset.classes)
-        self.n_features_in_ = dataset.schema.n_features
-        if dataset.schema.named:
-            self.feature_names_in_ = np.array(dataset.schema.names, dtype=object)
+        self._take_classes(dataset.classes, start)
+        self._note_schema(dataset.schema)
         plan = self._plan(start, resume, evaluated=bool(held_out))
         evaluation = {}
-        for rows in held_out:
-            with naming(rows.where):
-                evaluation[rows.name] = self._evaluated_beside(dataset, rows)
-                evaluation[rows.name].check_values(plan.objective)
+        for other in held_out:
+            with naming(other.where):
+                evaluation[other.name] = self._evaluated_beside(dataset, other)
+                evaluation[other.name].check_values(plan.objective)
         self._boost(dataset, evaluation, plan)
 
     def _evaluated_beside(self, dataset: Dataset, rows: EvalRows) -> Dataset:
