@@ -310,7 +310,7 @@ ASKED_AT_ONCE = 16
 
 def cost(options: argparse.Namespace) -> None:
     """Seconds an iteration by the formula of docs/scale.md."""
-    for n_rows, n_workers in ((5e6, 1), (5e6, 2), (1e8, 10), (1e9, 100), (4e9, 1000)):
+    for n_rows, n_workers in ((5e6, 1), (5e6, 2), (5e6, 4), (1e8, 10), (1e9, 100), (4e9, 1000)):
         hops = 1 if n_workers <= ASKED_AT_ONCE else 2
         answers = n_workers if hops == 1 else 2 * n_workers**0.5
         rows = n_rows / n_workers * NS_A_ROW * 1e-9

@@ -475,6 +475,7 @@ class CPUBackend:
         nodes, leaf = self.grower.grow(request, size, sample, all_rows, self._source())
         if leaf is not None:
             numbers = np.arange(len(nodes.feature), dtype=np.int64)
+            # the tree will hold this very array of features, and is known by it
             self._leaves = _Leaves((nodes.feature,), leaf, numbers)
         self._let_go()
         return nodes
