@@ -26,6 +26,7 @@ from mvsboost.exact.random import Purpose, stream_key, uniform
 from mvsboost.model import Model
 from mvsboost.objectives import Objective
 from mvsboost.preparation import Prepared, TrainConfig, check_arguments, prepare, start_model
+from mvsboost.runtime.threads import sharing_cores
 from mvsboost.sampling import (
     GradientMoments,
     LeafSummary,
@@ -110,7 +111,7 @@ def train(
     rows = prepare(dataset, config, eval_sets, backend)
     model = start_model(rows, init_model, metadata, resume=resume)
     run = _Run(rows, model, checked, init_model, resumed=resume)
-    with run.watched():
+    with sharing_cores(), run.watched():
         for iteration in run.iterations:
             try:
                 gradients = run.compute_gradients()

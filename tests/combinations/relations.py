@@ -753,29 +753,45 @@ def rows_of_weight_zero_are_not_there(case: Case) -> None:
     assert_equal(scores_of(one, X), scores_of(other, X), "rows of weight 0")
 
 
-@relation(
-    **{**OWN_BINS, "n_rows": (40, 64, 100)},
+ROUNDED: dict[str, tuple[Any, ...]] = {
+    **OWN_BINS,
+    "n_rows": (40, 64, 100),
     # a leaf of hessian 0, and a side that just has enough, are at the mercy of the last bit
-    l2=(1.0, 10.0),
-    min_child_weight=(0.0,),
-    n_estimators=(2, 3),
-    weights=("integers",),
-    leaf_values=("all",),
-    constrained=(False,),
-    target=("plain", "ties", "tiny", "heavy", "constant"),
-)
+    "l2": (1.0, 10.0),
+    "min_child_weight": (0.0,),
+    "n_estimators": (2, 3),
+    "leaf_values": ("all",),
+    "constrained": (False,),
+    "target": ("plain", "ties", "tiny", "heavy", "constant"),
+}
+"""Rows of other numbers are rounded otherwise, which changes little."""
+
+
+def _assert_same_but_for_rounding(case: Case, data: Data, changed: Data, what: str) -> None:
+    X = data.table(case.container)
+    one, other = fitted(case, data), fitted(case, changed)
+    has_unit = case.objective in ("squared", *QUANTILES)
+    unit = float(np.abs(data.y - np.median(data.y)).max()) if has_unit else 1.0
+    errors = rounding_of_gains(case, one, data)
+    assert_same_but_for_ties(one, other, X, 1e-5 * unit, errors, what)
+
+
+@relation(**ROUNDED, weights=("integers",))
 def integer_weights_are_copies(case: Case) -> None:
     """A row of weight k is k copies of it."""
     data = make_data(case)
     copies = np.repeat(np.arange(data.n_rows), data.weight.astype(int))
     repeated = data.take(copies)
     repeated = Data(repeated.kinds, repeated.columns, repeated.y, None)
-    X = data.table(case.container)
-    one, other = fitted(case, data), fitted(case, repeated)
-    has_unit = case.objective in ("squared", *QUANTILES)
-    unit = float(np.abs(data.y - np.median(data.y)).max()) if has_unit else 1.0
-    errors = rounding_of_gains(case, one, data)
-    assert_same_but_for_ties(one, other, X, 1e-5 * unit, errors, "copies of rows")
+    _assert_same_but_for_rounding(case, data, repeated, "copies of rows")
+
+
+@relation(**ROUNDED, weights=("none", "integers"))
+def order_of_rows_decides_rounding_only(case: Case) -> None:
+    """The same rows in another order."""
+    data = make_data(case)
+    order = np.random.default_rng(case.seed).permutation(data.n_rows)
+    _assert_same_but_for_rounding(case, data, data.take(order), "rows in another order")
 
 
 # --- what a model may say -----------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Model files changed at random: loaded whole and predicting one thing, or refused by name.
 
-    python tests/model/mutations.py --files 1000000 --seed 0 --jobs 2
+    python -m tests.model.mutations --files 1000000 --seed 0 --jobs 2
 
 Half of the changes are to the structure, without a checksum, as by somebody who knows the format;
 the others are to bytes. File number i of a seed is the same on every machine. A batch runs in a
@@ -16,12 +16,8 @@ import os
 import random
 import sys
 import tempfile
-import time
 import warnings
-from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +27,8 @@ from mvsboost import MVSClassifier, MVSRegressor
 from mvsboost.errors import DataError, ModelFormatError
 from mvsboost.estimators import load_estimator
 from mvsboost.model import forest
+from tests.apart import Cases, run
 
-BATCH = 500
 NUMBERS: list[Any] = [
     *(-1, 0, 1, 2, 7, 254, 255, 256, 999, -(2**31), 2**31 - 1, 2**31, 2**32, 2**63, -(2**63)),
     *(0.5, -0.0, 1e-310, 1e308, -1e308, float("nan"), float("inf"), -float("inf")),
@@ -189,55 +185,11 @@ def run_one(seed: int, number: int, states: list[dict[str, Any]], path: Path, X:
     return outcome(path, X)
 
 
-def run_batch(seed: int, first: int, last: int, states: Any, report: Any) -> None:
-    """Files first to last, each noted before it is tried."""
+def start(states: Any, folder: str) -> tuple[Any, Path, Any]:
+    """What a process has of its own: the states, a file to write, and rows to predict."""
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
-    X = table()
-    counts: Counter[str] = Counter()
-    failures = []
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.json"
-        for number in range(first, last):
-            report.send(number)
-            try:
-                counts[run_one(seed, number, states, path, X)] += 1
-            except Exception as error:
-                counts["failed"] += 1
-                failures.append(f"file {number}: {type(error).__name__}: {error}"[:200])
-    report.send((counts, failures))
-
-
-def run(seed: int, first: int, last: int, states: Any) -> tuple[Counter[str], list[str]]:
-    """A batch in a process of its own; a crash is one failure, and the rest goes on."""
-    counts: Counter[str] = Counter()
-    failures: list[str] = []
-    while first < last:
-        ours, theirs = get_context("fork").Pipe(duplex=False)
-        process = get_context("fork").Process(
-            target=run_batch, args=(seed, first, last, states, theirs)
-        )
-        process.start()
-        theirs.close()
-        number, ended = first, None
-        while ended is None:
-            try:
-                said = ours.recv()
-            except EOFError:
-                break
-            number, ended = (said, None) if isinstance(said, int) else (number, said)
-        process.join()
-        if ended is not None:
-            counts.update(ended[0])
-            return counts, failures + ended[1]
-        counts["crashed"] += 1
-        failures.append(f"file {number}: the process ended with {process.exitcode}")
-        first = number + 1
-    return counts, failures
-
-
-def _run(arguments: tuple[int, int, int, Any]) -> tuple[Counter[str], list[str]]:
-    return run(*arguments)
+    return states, Path(folder) / f"{os.getpid()}.json", table()
 
 
 def main() -> int:
@@ -246,22 +198,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
-    states, start = originals(), time.perf_counter()
-    tasks = [
-        (options.seed, first, min(first + BATCH, options.files), states)
-        for first in range(0, options.files, BATCH)
-    ]
-    counts: Counter[str] = Counter()
-    failures: list[str] = []
-    with ThreadPoolExecutor(options.jobs) as pool:
-        for found, failed in pool.map(_run, tasks):
-            counts.update(found)
-            for line in failed:
-                print(line, flush=True)
-            failures += failed
-    minutes = (time.perf_counter() - start) / 60
-    print(f"{sum(counts.values())} files in {minutes:.1f} minutes: {dict(counts.most_common())}")
-    return 1 if failures else 0
+    states = originals()
+    with tempfile.TemporaryDirectory() as folder:
+        cases = Cases(
+            start=lambda: start(states, folder),
+            check=lambda own, number: run_one(options.seed, number, *own),
+        )
+        return 0 if run(cases, options.files, jobs=options.jobs) else 1
 
 
 if __name__ == "__main__":

@@ -263,7 +263,8 @@ DIGIT_BITS = 8
 
 def residual_key(residual: NDArray[np.float64]) -> NDArray[np.uint32]:
     """32 bits whose order as integers is the order of the residuals as float32 numbers."""
-    bits = residual.astype(np.float32).view(np.uint32)
+    with np.errstate(over="ignore"):  # what is too large is refused where it becomes a leaf
+        bits = residual.astype(np.float32).view(np.uint32)
     return bits ^ np.where(bits >> np.uint32(31), np.uint32(0xFFFFFFFF), np.uint32(0x80000000))
 
 

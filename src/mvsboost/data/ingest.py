@@ -130,7 +130,7 @@ def _one_dtype_changed_them(array: NDArray[Any]) -> bool:
     integers beside floats become floats.
     """
     if array.dtype.kind == "f":
-        return bool((np.abs(array) >= LARGEST_EXACT).any())
+        return bool((np.abs(array) >= np.float64(LARGEST_EXACT)).any())
     return array.dtype.kind in "USmM"
 
 

@@ -71,6 +71,12 @@ def labels_of(y: Any) -> NDArray[Any]:
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         row = int(np.argmin(np.isfinite(labels)))
         raise DataError(f"Input y contains NaN or infinity: row {row} holds {labels[row]}")
+    if labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
+        row = int(np.argmax(labels != np.floor(labels)))
+        raise DataError(
+            f"Unknown label type: continuous, as row {row} holds {labels[row]}. Train a regressor "
+            "on numbers, or make them classes of text or integers"
+        )
     if labels.dtype.kind in "SmM":
         raise DataError(f"y must hold numbers, text or booleans, not {labels.dtype}: make it text")
     if labels.dtype.kind != "O":
@@ -85,10 +91,10 @@ def labels_of(y: Any) -> NDArray[Any]:
         raise DataError(f"y must hold labels of one type: {rows}")
     if "text" in kinds:
         return labels
-    plain = np.array(labels.tolist())  # numbers or booleans
+    plain = labels if "other" in kinds else np.array(labels.tolist())
     if plain.dtype.kind not in "biuf":
         raise DataError(f"y must hold numbers, text or booleans, not {labels[0]!r}: make it text")
-    return plain
+    return labels_of(plain)
 
 
 def _kind_of(label: Any) -> str:

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
 
 from mvsboost.arguments import class_weights
 from mvsboost.callbacks import Callback
-from mvsboost.data.targets import labels_of, read_labels, written_labels
+from mvsboost.data.targets import first_of, labels_of, read_labels, written_labels
 from mvsboost.dialects import checks_names
 from mvsboost.errors import DataError, ObjectiveError, ParameterError
 from mvsboost.estimators.documentation import documentation
@@ -100,7 +99,6 @@ class MVSClassifier(ClassifierMixin, MVSEstimator):  # type: ignore[misc]
 
     def _encode_target(self, y: Any, start: Model | None) -> NDArray[np.float64]:
         labels = labels_of(y)
-        check_classification_targets(labels)
         if start is not None and "classes" in start.metadata:
             self._restore_labels(start)
             return self._codes(labels, "y", "the classes of the model to go on from")
@@ -131,7 +129,10 @@ class MVSClassifier(ClassifierMixin, MVSEstimator):  # type: ignore[misc]
         by_class = self._by_class(np.bincount(codes, minlength=len(self.classes_)))
         if by_class is None:
             return weight
-        weights = by_class[codes] if weight is None else by_class[codes] * weight
+        with np.errstate(over="ignore"):
+            weights = by_class[codes] if weight is None else by_class[codes] * weight
+        if (row := first_of(~np.isfinite(weights))) is not None:
+            raise DataError(f"class_weight times sample_weight is infinite in row {row}")
         if not weights.any():
             allowed = "such that it leaves a row to train on with a weight greater than zero"
             raise ParameterError("class_weight", self.class_weight, allowed)

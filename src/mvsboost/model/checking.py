@@ -68,7 +68,7 @@ def _problem_of(feature: BinFeature, schema: Schema) -> str | None:
     if feature.n_categories != len(categories or ()) or type(feature.n_categories) is not int:
         return "must have as many categories as its column"
     if edges is not None:
-        if edges.ndim != 1 or not np.isfinite(edges).all() or (np.diff(edges) <= 0).any():
+        if edges.ndim != 1 or not np.isfinite(edges).all() or (edges[1:] <= edges[:-1]).any():
             return "must have finite edges that increase"
         if len(edges) >= MAX_BINS:
             return f"must have at most {MAX_BINS - 1} edges"

@@ -14,10 +14,9 @@ from mvsboost.objectives.links import FloatArray, IdentityLink, Link
 
 __all__ = ["Objective"]
 
-LARGEST_OF_QUANTILES = 1e38
-"""Residuals whose quantiles are leaf values are float32 numbers, which end at 3.4e38: the
-difference of two targets must be one."""
-
+LARGEST_TARGET = 1e38
+"""Gradients and residuals are float32 numbers, which end at 3.4e38: the difference of two targets
+must be one."""
 
 SMALLEST_TARGET = 1e-30
 """What the largest target must reach, so that gradients in float32 still tell rows apart."""
@@ -111,16 +110,11 @@ class Objective(ABC):
                 f"target must be finite, got {y[bad[0]]} in row {bad[0]} "
                 f"({len(bad)} such rows); remove or fill them"
             )
-        if self.leaf_quantile is not None:
-            self._check_size(y)
-
-    def _check_size(self, y: FloatArray) -> None:
-        large = np.flatnonzero(np.abs(y) > LARGEST_OF_QUANTILES)
+        large = np.flatnonzero(np.abs(y) > LARGEST_TARGET)
         if len(large):
             raise DataError(
-                f"target must be within ±{LARGEST_OF_QUANTILES:g} for objective {self.name!r}, "
-                f"whose leaves are quantiles, got {y[large[0]]} in row {large[0]} "
-                f"({len(large)} such rows); scale the target"
+                f"target must be within ±{LARGEST_TARGET:g}, got {y[large[0]]} in row {large[0]} "
+                f"({len(large)} such rows): gradients are float32 numbers; scale the target"
             )
 
     def check_target(self, y: FloatArray) -> None:

@@ -6,7 +6,9 @@ import math
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property, lru_cache
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -55,13 +57,44 @@ _QUOTAS = (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"))
 
 
 def available_cores(group: Path = _GROUP) -> int:
-    """Cores this process may use: those it may run on, or fewer where its time is bounded.
+    """Cores this process may use: those it may run on, or fewer where it is told so.
 
-    A container has a quota of time, and sees all cores. `group` is where the system tells it.
+    A container has a quota of time, and sees all cores; `group` is where the system tells it.
+    OMP_NUM_THREADS is what joblib and others set for processes that work side by side.
     """
     affinity = getattr(os, "sched_getaffinity", None)
     cores = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
-    return min(cores, _quota(group) or cores)
+    told = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    asked = int(told) if told.isdecimal() else 0
+    return min(cores, _quota(group) or cores, asked or cores)
+
+
+_at_work: Counter[int] = Counter()
+"""Calls that use several threads, by the thread that makes them."""
+
+_counting = threading.Lock()
+
+
+@contextmanager
+def sharing_cores() -> Iterator[None]:
+    """Let calls that use threads at the same time, in one process, take equal parts of the cores.
+
+    Examples
+    --------
+    >>> with sharing_cores():
+    ...     ThreadPool(4).worth(10**6)  # there is no other
+    4
+    """
+    caller = threading.get_ident()
+    with _counting:
+        _at_work[caller] += 1
+    try:
+        yield
+    finally:
+        with _counting:
+            _at_work[caller] -= 1
+            if not _at_work[caller]:
+                del _at_work[caller]
 
 
 def threads_of(n_jobs: Any) -> int:
@@ -150,7 +183,7 @@ class ThreadPool:
 
     def pool(self, n_rows: int) -> NDArray[np.int64]:
         """The pool for a kernel over so many rows; as many are woken as these are worth."""
-        parts = min(self.n_threads, n_rows // self._smallest.part)
+        parts = min(self._share(), n_rows // self._smallest.part)
         if parts > 1 and self._words[N_ASLEEP] > self.n_threads - parts:
             self._wake(parts)
         return self._words
@@ -174,7 +207,12 @@ class ThreadPool:
 
     def worth(self, n_rows: int) -> int:
         """Threads that so many rows are worth."""
-        return max(1, min(self.n_threads, n_rows // self._smallest.slice))
+        return max(1, min(self._share(), n_rows // self._smallest.slice))
+
+    def _share(self) -> int:
+        """Threads that leave other calls of this process their cores."""
+        calls = len(_at_work)
+        return self.n_threads if calls < 2 else min(self.n_threads, available_cores() // calls)
 
     def slices(self, n_rows: int) -> list[tuple[int, int]]:
         """Equal slices of range(n_rows), one a thread, none of them too small."""
@@ -185,10 +223,11 @@ class ThreadPool:
 
     def run(self, function: Callable[[int, int], T], n_rows: int) -> list[T]:
         """Results of function(start, stop) for all slices, in their order."""
-        slices = self.slices(n_rows)
-        if len(slices) == 1:
-            return [function(*slices[0])]
-        return self.together(lambda piece: function(*slices[piece]), len(slices))
+        with sharing_cores():
+            slices = self.slices(n_rows)
+            if len(slices) == 1:
+                return [function(*slices[0])]
+            return self.together(lambda piece: function(*slices[piece]), len(slices))
 
     def together(self, function: Callable[[int], T], n_threads: int) -> list[T]:
         """Results of function(0), function(1), ..., each on a thread of its own, at one time."""

@@ -1,0 +1,93 @@
+"""Many numbered cases in batches, each in a process of its own, so that crashes are seen."""
+
+from __future__ import annotations
+
+import os
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+PATIENCE = 300.0
+"""Seconds after which a case hangs."""
+
+
+@dataclass(frozen=True)
+class Cases:
+    """What is done with case number i: `start` once in each process, then `check` with its result.
+
+    What `check` returns is counted, what it raises is a failure.
+    """
+
+    start: Callable[[], Any]
+    check: Callable[[Any, int], str]
+
+
+def run(cases: Cases, n: int, *, batch: int = 500, jobs: int | None = None) -> bool:
+    """Run cases 0 to n - 1, print what fails and what was counted; whether nothing failed."""
+    start = time.perf_counter()
+    counts: Counter[str] = Counter()
+    with ThreadPoolExecutor(jobs or os.cpu_count()) as pool:
+        spans = [(first, min(first + batch, n)) for first in range(0, n, batch)]
+        for found, failures in pool.map(lambda span: _batch(cases, *span), spans):
+            counts.update(found)
+            for line in failures:
+                print(line, flush=True)
+    minutes = (time.perf_counter() - start) / 60
+    print(f"{sum(counts.values())} cases in {minutes:.1f} minutes: {dict(counts.most_common())}")
+    return not counts["failed"] + counts["crashed"] + counts["hung"]
+
+
+def _batch(cases: Cases, first: int, last: int) -> tuple[Counter[str], list[str]]:
+    """Cases first to last; a crash is one failure, and the rest goes on."""
+    counts: Counter[str] = Counter()
+    failures: list[str] = []
+    fork = get_context("fork")
+    while first < last:
+        ours, theirs = fork.Pipe(duplex=False)
+        process = fork.Process(target=_work, args=(cases, first, last, theirs))
+        process.start()
+        theirs.close()
+        number, ended, became = first, None, "crashed"
+        while ended is None:
+            if not ours.poll(PATIENCE):
+                became = "hung"
+                process.kill()
+                break
+            try:
+                said = ours.recv()
+            except EOFError:
+                break
+            number, ended = (said, None) if isinstance(said, int) else (number, said)
+        process.join()
+        if ended is not None:
+            counts.update(ended[0])
+            return counts, failures + ended[1]
+        counts[became] += 1
+        failures.append(f"case {number} {became}: its process ended with {process.exitcode}")
+        first = number + 1
+    return counts, failures
+
+
+def _work(cases: Cases, first: int, last: int, report: Any) -> None:
+    """Each case is said before it is tried."""
+    state = cases.start()
+    counts: Counter[str] = Counter()
+    failures = []
+    for number in range(first, last):
+        report.send(number)
+        try:
+            counts[cases.check(state, number)] += 1
+        except (Exception, SystemExit) as error:
+            counts["failed"] += 1
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            notes = " ".join(getattr(error, "__notes__", []))
+            told = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+            where = f"{Path(place.filename).name}:{place.lineno}"
+            failures.append(f"case {number}: {told} [{where}] {notes}")
+    report.send((counts, failures))
