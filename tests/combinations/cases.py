@@ -231,6 +231,8 @@ def drawn_case(numbers: random.Random) -> Case:
 
 
 # --- data ---------------------------------------------------------------------------------------
+# The same bits on every machine, as the golden digests need: no normal, uniform(a, b), poisson,
+# sin or power of NumPy, whose last bits are those of a processor and a library.
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,7 +270,23 @@ def make_data(case: Case, *, stream: int = 0) -> Data:
 
 
 def _spread(rng: Any, n: int) -> Any:
-    return rng.normal(size=n)
+    """Nearly normal: the sum of six uniform numbers has a variance of 1/2."""
+    return 1.414 * sum(rng.random((6, n)) - 0.5)
+
+
+def _uniform(rng: Any, low: float, high: float, n: int) -> Any:
+    return low + (high - low) * rng.random(n)
+
+
+def _poisson(rng: Any, mean: Any) -> Any:
+    """How many uniform numbers have a product above exp(-mean)."""
+    products = np.cumprod(rng.random((40, len(mean))), axis=0)
+    return (products > exp(-mean)).sum(axis=0).astype(float)
+
+
+def _waves(codes: Any) -> Any:
+    """Numbers in [-1, 1] without order, one for each code."""
+    return codes * 37 % 64 / 31.5 - 1.0
 
 
 def _holes(values: Any, rng: Any, missing: Any) -> Any:
@@ -334,7 +352,7 @@ def _named(n_categories: Callable[[int], int], missing: Any = None) -> Any:
     def make(rng: Any, n: int, case: Case) -> tuple[Any, Any]:
         codes = rng.integers(0, n_categories(n), n)
         values = np.array([f"k{code}" for code in codes], dtype=object)
-        return _holes(values, rng, missing), np.sin(codes.astype(float))
+        return _holes(values, rng, missing), _waves(codes)
 
     return make
 
@@ -342,14 +360,14 @@ def _named(n_categories: Callable[[int], int], missing: Any = None) -> Any:
 def _id(rng: Any, n: int, case: Case) -> tuple[Any, Any]:
     """Ids above 2**53, next to each other: as floats they would be the same."""
     codes = rng.integers(0, max(n // 4, 6), n)
-    return 2**60 + 1 + codes.astype(np.int64), np.sin(codes.astype(float))
+    return 2**60 + 1 + codes.astype(np.int64), _waves(codes)
 
 
 def _number_category(dtype: Any) -> Any:
     def make(rng: Any, n: int, case: Case) -> tuple[Any, Any]:
         codes = rng.integers(0, 6, n)
         values = np.array([0.1, 0.7, np.inf, 2.0, 3.3, 1e-3])[codes].astype(dtype)
-        return _holes(values, rng, np.nan), np.sin(codes.astype(float))
+        return _holes(values, rng, np.nan), _waves(codes)
 
     return make
 
@@ -378,18 +396,18 @@ _COLUMNS: dict[str, Any] = {
 
 def _target(case: Case, signal: Any, rng: Any) -> Any:
     n = len(signal)
-    noisy = signal + 0.5 * rng.normal(size=n)
+    noisy = signal + 0.5 * _spread(rng, n)
     if case.target == "constant" and not case.is_classifier:
         return np.full(n, 3.0)
     if case.is_classifier:
         n_classes = 3 if case.objective == "softmax" else 2
-        cuts = np.quantile(noisy, [0.9] if case.target == "heavy" else [0.5])
-        cuts = np.quantile(noisy, [0.4, 0.8]) if n_classes == 3 else cuts
-        y = np.digitize(noisy, cuts)
+        shares = [0.9] if case.target == "heavy" else [0.5]
+        shares = [0.4, 0.8] if n_classes == 3 else shares
+        y = np.digitize(noisy, [np.sort(noisy)[int(share * n)] for share in shares])
         y[:n_classes] = np.arange(n_classes)  # every class occurs
         return y
     if case.objective == "poisson":
-        y = rng.poisson(np.exp(np.clip(0.5 * signal, -3.0, 2.0))).astype(float)
+        y = _poisson(rng, exp(np.clip(0.5 * signal, -3.0, 2.0)))
         y[0] = 1.0
         return y * 5e-17 if case.target == "tiny" else y
     return {
@@ -397,7 +415,7 @@ def _target(case: Case, signal: Any, rng: Any) -> Any:
         "ties": lambda: np.round(noisy),
         "far": lambda: 1.7e9 + 50.0 + noisy,
         "tiny": lambda: 5e-17 * noisy,
-        "heavy": lambda: np.sinh(3.0 * noisy),
+        "heavy": lambda: 0.5 * (exp(3.0 * noisy) - exp(-3.0 * noisy)),
     }[case.target]()
 
 
@@ -405,12 +423,12 @@ def _weights(case: Case, rng: Any) -> Any:
     n = case.n_rows
     return {
         "none": lambda: None,
-        "random": lambda: rng.uniform(0.2, 3.0, n),
+        "random": lambda: _uniform(rng, 0.2, 3.0, n),
         # the first rows have one row of every class
         "zeros": lambda: np.where(np.arange(n) < 3, 1.0, rng.choice([0.0, 1.0, 2.5], n)),
         "integers": lambda: rng.integers(1, 4, n).astype(float),
-        "minute": lambda: 2.0**-1000 * rng.uniform(0.2, 3.0, n),
-        "wide": lambda: 10.0 ** rng.uniform(-8.0, 8.0, n),
+        "minute": lambda: 2.0**-1000 * _uniform(rng, 0.2, 3.0, n),
+        "wide": lambda: exp(_uniform(rng, -18.4, 18.4, n)),
     }[case.weights]()
 
 
