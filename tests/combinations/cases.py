@@ -339,13 +339,13 @@ def _boolean(rng: Any, n: int, case: Case) -> tuple[Any, Any]:
 def _date(rng: Any, n: int, case: Case) -> tuple[Any, Any]:
     days = rng.integers(0, 2000, n)
     x = np.datetime64("2019-03-01T12:30:00", "us") + days.astype("timedelta64[D]")
-    return _holes(x, rng, np.datetime64("NaT")), days / 1000.0 - 1.0
+    return _holes(x, rng, np.datetime64("NaT", "us")), days / 1000.0 - 1.0
 
 
 def _duration(rng: Any, n: int, case: Case) -> tuple[Any, Any]:
     seconds = rng.integers(-5000, 5000, n)
     x = seconds.astype("timedelta64[s]").astype("timedelta64[us]")
-    return _holes(x, rng, np.timedelta64("NaT")), seconds / 5000.0
+    return _holes(x, rng, np.timedelta64("NaT", "us")), seconds / 5000.0
 
 
 def _named(n_categories: Callable[[int], int], missing: Any = None) -> Any:

@@ -132,11 +132,13 @@ def test_masked_columns_have_missing_values() -> None:
         "number": np.ma.array([1, -999], mask=mask),
         "text": np.ma.array(["a", "b"], mask=mask),
         "date": np.ma.array(dates, mask=mask),
+        "span": np.ma.array(dates - dates[0], mask=mask),
     }
-    number, text, date = ingest(table).columns
+    number, text, date, span = ingest(table).columns
     assert np.array_equal(number.values, [1.0, np.nan], equal_nan=True)
     assert (text.codes.tolist(), text.categories) == ([0, -1], ("a",))
     assert np.array_equal(date.values, [0.0, np.nan], equal_nan=True)
+    assert np.array_equal(span.values, [0.0, np.nan], equal_nan=True)
     matrix = np.ma.array([["a"], ["b"]], mask=[[False], [True]])
     assert ingest(matrix).columns[0].codes.tolist() == [0, -1]
 
@@ -689,7 +691,7 @@ def zoned(unit: str) -> pd.Series:
             [
                 [MOMENT, None],
                 [pd.Timestamp(MOMENT), pd.NaT],
-                [np.datetime64(MOMENT), np.datetime64("NaT")],
+                [np.datetime64(MOMENT), np.datetime64("NaT", "us")],
                 np.array([MOMENT, None], object),
                 np.array([MOMENT, None], "M8[us]"),
                 np.array([MOMENT, None], "M8[ns]"),

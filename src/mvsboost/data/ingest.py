@@ -164,7 +164,8 @@ def _unmasked(values: NDArray[Any]) -> NDArray[Any]:
     if not isinstance(values, np.ma.MaskedArray) or values.dtype.kind in "fbiuc":
         return values
     if values.dtype.kind in "mM":
-        return np.ma.filled(values, values.dtype.type("NaT"))
+        unit, _ = np.datetime_data(values.dtype)
+        return np.ma.filled(values, values.dtype.type("NaT", unit))
     objects = np.ma.getdata(values).astype(object)
     objects[np.ma.getmaskarray(values)] = None
     return objects
