@@ -20,7 +20,9 @@ try() {
     echo "$name: $(tail -n 1 "$folder/said")"
 }
 
-numpy=$("$python" -c 'from numpy._core._multiarray_umath import __cpu_dispatch__; print(*__cpu_dispatch__)')
+numpy=$("$python" -c '
+from numpy._core._multiarray_umath import __cpu_dispatch__ as names
+print(*names)')
 try whole NUMBA_OPT=3
 try haswell NUMBA_CPU_NAME=haswell
 try no-avx NUMBA_ENABLE_AVX=0
