@@ -26,5 +26,6 @@ fi
 
 unset PYTHONDONTWRITEBYTECODE || true # modules take minutes without
 export PYTHONPATH="src:$folder/site" NUMBA_CACHE_DIR="$folder/kernels"
-exec timeout "${LIMIT:-7200}" qemu-aarch64-static -cpu max -L "$root" "$root/usr/bin/python$python" \
-    -m pytest -p no:cacheprovider -v tests/combinations/test_golden.py tests/model/test_golden.py
+run="qemu-aarch64-static -cpu max -L $root $root/usr/bin/python$python"
+exec timeout "${LIMIT:-7200}" $run -m pytest -p no:cacheprovider -v \
+    tests/combinations/test_golden.py tests/model/test_golden.py
