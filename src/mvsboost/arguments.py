@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from mvsboost.data import Columns, Dataset
 from mvsboost.errors import DataError, ParameterError
 from mvsboost.model import Model
-from mvsboost.model.files import check_path
+from mvsboost.runtime.files import check_path
 
 __all__ = [
     "ASIDE",

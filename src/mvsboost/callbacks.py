@@ -19,8 +19,8 @@ import numpy as np
 
 from mvsboost.errors import ParameterError
 from mvsboost.model import Model
-from mvsboost.model.files import check_path
 from mvsboost.runtime.bars import bar_of
+from mvsboost.runtime.files import check_path
 
 __all__ = [
     "Callback",

@@ -10,6 +10,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -109,6 +110,7 @@ def run(
     _replace_what_cannot_be_shown()
     try:
         action()
+        sys.stdout.flush()  # what cannot be written is an error here, not at the exit
     except ParameterError as error:
         flag = flags.get(error.parameter, error.parameter)
         return end(f"error: {ParameterError(flag, error.value, error.allowed)}", 2)
@@ -116,10 +118,20 @@ def run(
         sys.stderr.close()  # who read the output has had enough
         return 0
     except (MVSBoostError, ImportError, OSError) as error:
+        _let_go_of_output()
         return end(f"error: {error}", 1)
     except KeyboardInterrupt:
         return end(f"interrupted{kept}", 130)
     return 0
+
+
+def _let_go_of_output() -> None:
+    """Forget what standard output cannot take: Python would try again at the exit."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with suppress(OSError):
+            sys.stdout.close()
 
 
 def _replace_what_cannot_be_shown() -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from mvsboost.errors import DataError
+from mvsboost.runtime.files import write_whole
 from mvsboost.runtime.threads import available_cores
 
 __all__ = [
@@ -258,7 +259,7 @@ def render_page(title: str, sections: Iterable[Section]) -> str:
 
 
 def write_page(path: str | PathLike[str], title: str, sections: Iterable[Section]) -> Path:
-    """Write a page as one HTML file and return its path.
+    """Write a page as one HTML file, whole or not at all, and return its path.
 
     Parameters
     ----------
@@ -267,9 +268,9 @@ def write_page(path: str | PathLike[str], title: str, sections: Iterable[Section
     title : str
     sections : iterable of Section
     """
-    target = Path(path)
-    target.write_text(render_page(title, sections), encoding="utf-8")
-    return target
+    page = render_page(title, sections).encode()
+    write_whole(path, lambda file: file.write(page))
+    return Path(path)
 
 
 def environment(*more: str) -> dict[str, str]:

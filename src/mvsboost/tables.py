@@ -9,6 +9,7 @@ from typing import Any
 
 from mvsboost.datasets import load_adult
 from mvsboost.errors import DataError, ParameterError
+from mvsboost.runtime.files import write_whole
 
 __all__ = ["SHIPPED", "column_of", "read_table", "without", "write_table"]
 
@@ -108,19 +109,26 @@ def without(table: Any, names: Sequence[str]) -> Any:
 
 
 def write_table(columns: Mapping[str, Any], path: str) -> None:
-    """Write columns to a file of the kind its name says, or as CSV to standard output (``-``)."""
+    """Write columns to a file of the kind its name says, whole or not at all.
+
+    ``-`` is CSV to standard output.
+    """
     try:
         import pyarrow as pa
         from pyarrow import csv, feather, parquet
     except ImportError as error:
         raise ImportError("writing tables needs pyarrow: pip install pyarrow") from error
     table = pa.table({name: pa.array(values) for name, values in columns.items()})
-    suffix = "csv" if path == "-" else Path(path).suffix.lower().lstrip(".")
-    if suffix == "csv":
-        csv.write_csv(table, sys.stdout.buffer if path == "-" else path)
-    elif suffix == "parquet":
-        parquet.write_table(table, path)
-    elif suffix in ("arrow", "feather"):
-        feather.write_feather(table, path)
-    else:
+    if path == "-":
+        csv.write_csv(table, sys.stdout.buffer)
+        return
+    writers = {
+        "csv": csv.write_csv,
+        "parquet": parquet.write_table,
+        "arrow": feather.write_feather,
+        "feather": feather.write_feather,
+    }
+    write = writers.get(Path(path).suffix.lower().lstrip("."))
+    if write is None:
         raise ParameterError("out", path, "a file that ends in .csv, .parquet, .arrow or .feather")
+    write_whole(path, lambda file: write(table, file), "out")

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +14,7 @@ import pytest
 
 from mvsboost import MVS, Dataset, MVSClassifier, MVSRegressor, TrainConfig, train
 from mvsboost.backends.cpu import backend as cpu
-from mvsboost.data.store import bytes_of
+from mvsboost.data.store import StoreWriter, bytes_of
 from mvsboost.errors import DataError, ParameterError, StoreError
 from mvsboost.objectives import Absolute, Squared
 
@@ -178,11 +176,54 @@ def test_a_store_is_there_whole_or_not_at_all(source, tmp_path):
     assert ended.returncode == -signal.SIGKILL
     assert not folder.exists()
     (left,) = tmp_path.glob("store.partial-*")
-    old = time.time() - 2 * 86_400
-    for file in left.iterdir():
-        os.utime(file, (old, old))
     stored(source, folder)
     assert not left.exists()
+
+
+def test_what_was_killed_before_its_first_file_is_removed(source, tmp_path):
+    (tmp_path / "store.partial-01234567").mkdir()
+    stored(source, tmp_path / "store")
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["store", "table"]
+
+
+def test_what_others_build_is_left_alone(source, tmp_path):
+    with StoreWriter(tmp_path / "store", 5, 2) as writer:
+        stored(source, tmp_path / "store")
+        assert writer._partial.exists()
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["store", "table"]
+
+
+def test_a_store_in_the_place_of_another(source, tmp_path):
+    folder, names = tmp_path / "store", []
+    for max_bins in (16, 32, 64):
+        expected = Dataset.from_parquet(source, "y", weight="w", max_bins=max_bins)
+        made = stored(source, folder, max_bins=max_bins)
+        assert made.fingerprint() == Dataset.open(folder).fingerprint() == expected.fingerprint()
+        names.append(sorted(one.name.split(".")[0] for one in folder.iterdir()))
+    assert names == [["columns", "manifest", "rows", "target", "weight"]] * 3
+    # one without weights, and what a kill has left of the others
+    (folder / "rows.2").write_bytes(b"x")
+    Dataset.from_parquet(source, "y", store=folder)
+    assert len(list(folder.iterdir())) == 4
+
+
+def test_files_of_a_place_that_is_not_known(source, tmp_path):
+    stored(source, tmp_path / "store")
+    path = tmp_path / "store" / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "slot": "/../../other"}))
+    with pytest.raises(StoreError, match="cannot be used"):
+        Dataset.open(tmp_path / "store")
+
+
+def test_a_store_behind_a_link(source, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    link = tmp_path / "store"
+    link.symlink_to("elsewhere/store")
+    for max_bins in (16, 32):
+        made = stored(source, link, max_bins=max_bins)
+        assert made.fingerprint() == Dataset.open(tmp_path / "elsewhere" / "store").fingerprint()
+    assert link.is_symlink()
+    assert [one.name for one in (tmp_path / "elsewhere").iterdir()] == ["store"]
 
 
 def test_what_fails_leaves_nothing(source, tmp_path):
@@ -198,9 +239,11 @@ def test_a_folder_of_others_is_left_alone(source, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     (other / "thesis.tex").write_text("x")
-    with pytest.raises(ParameterError, match="a folder that is new, empty, or a store"):
-        stored(source, other)
-    assert (other / "thesis.tex").exists()
+    for _ in range(2):
+        with pytest.raises(ParameterError, match="a folder that is new, empty, or a store"):
+            stored(source, other)
+        assert (other / "thesis.tex").exists()
+        (other / "manifest.json").write_text('{"name": "an extension of a browser"}')
 
 
 @pytest.mark.parametrize(

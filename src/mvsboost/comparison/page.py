@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -14,6 +15,7 @@ from mvsboost.comparison.plan import ALL_ROWS, METHODS
 from mvsboost.comparison.statistics import Change
 from mvsboost.comparison.store import Fit
 from mvsboost.report import Chart, Code, Section, Table, Text, environment, write_page
+from mvsboost.runtime.files import write_whole
 
 if TYPE_CHECKING:
     from mvsboost.comparison import Comparison
@@ -45,10 +47,11 @@ def write_results(found: Comparison, folder: Path, command: str) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     changes = found.changes
     page, table = folder / "index.html", folder / "results.csv"
-    with table.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(_HEADER)
-        writer.writerows([c.setting.name, *_numbers(c)] for c in changes)
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(_HEADER)
+    writer.writerows([c.setting.name, *_numbers(c)] for c in changes)
+    write_whole(table, lambda file: file.write(text.getvalue().encode()))
     write_page(page, "Which rows may be left out", _sections(found, changes, command))
     return [page, table]
 

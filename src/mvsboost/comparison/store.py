@@ -6,10 +6,11 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
 
 from mvsboost.comparison.plan import Setting
+from mvsboost.runtime.files import naming
 
 __all__ = ["Fit", "Store"]
 
@@ -82,14 +83,24 @@ class Store:
         self.fits.append(fit)
         if self._path is None:
             return
-        line = json.dumps({"run": self._run, **asdict(fit)})
-        with self._path.open("a+b") as file:
-            file.write(b"\n" * _is_torn(file) + line.encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        line = json.dumps({"run": self._run, **asdict(fit)}).encode() + b"\n"
+        with naming(self._path), self._path.open("a+b", buffering=0) as file:
+            _append(file, b"\n" * _is_torn(file) + line)
 
 
-def _is_torn(file: BinaryIO) -> bool:
+def _append(file: FileIO, data: bytes) -> None:
+    """Write all at the end of a file, or nothing where the disk is full."""
+    size, left = file.seek(0, os.SEEK_END), memoryview(data)
+    try:
+        while left:
+            left = left[file.write(left) :]
+        os.fsync(file.fileno())
+    except BaseException:
+        file.truncate(size)
+        raise
+
+
+def _is_torn(file: FileIO) -> bool:
     """Whether the last line has no end, since its run was killed."""
     if file.seek(0, os.SEEK_END) == 0:
         return False

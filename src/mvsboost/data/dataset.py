@@ -26,6 +26,7 @@ from mvsboost.data.store import (
     check_place,
     origin_of,
     read_store,
+    tidy,
 )
 from mvsboost.data.streaming import Binning, FileRequest, StreamedTable
 from mvsboost.data.target_statistics import target_columns
@@ -275,6 +276,7 @@ class Dataset:
             )
         check_place(store)
         origin = origin_of(files, request, None if like is None else like.mapper)
+        tidy(store)
         with suppress(StoreError):
             return cls._of_store(read_store(store, limit, threads, origin))
         table, binning = read()

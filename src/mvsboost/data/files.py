@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from glob import glob
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 from mvsboost.errors import DataError, ParameterError
 from mvsboost.runtime.bars import bar_of
+from mvsboost.runtime.files import write_whole
 
 __all__ = [
     "BATCH_BYTES",
@@ -243,23 +243,23 @@ def write_batches(batches: Iterable[dict[str, Any]], path: str | PathLike[str]) 
     """Write batches of named columns to a Parquet or CSV file, whole or not at all; the rows."""
     import pyarrow as pa
 
-    target, suffix, n_rows = Path(path), Path(path).suffix.lower(), 0
+    suffix = Path(path).suffix.lower()
     if suffix not in (".parquet", ".csv"):
         raise ParameterError("out", fspath(path), "a file that ends in .parquet or .csv")
-    partial = target.with_name(f".{target.name}.{os.getpid()}")
     kind = _pyarrow(suffix[1:])
-    make, writer = kind.ParquetWriter if suffix == ".parquet" else kind.CSVWriter, None
-    try:
+    make = kind.ParquetWriter if suffix == ".parquet" else kind.CSVWriter
+
+    def write(file: BinaryIO) -> int:
+        n_rows, writer = 0, None
         with ExitStack() as opened:
             for columns in batches:
                 table = pa.table({name: pa.array(values) for name, values in columns.items()})
-                writer = writer or opened.enter_context(make(str(partial), table.schema))
+                writer = writer or opened.enter_context(make(file, table.schema))
                 writer.write_table(table)
                 n_rows += table.num_rows
-        os.replace(partial, target)
-    finally:
-        partial.unlink(missing_ok=True)
-    return n_rows
+        return n_rows
+
+    return write_whole(path, write, "out")
 
 
 # --- progress -----------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 A folder holds `rows` (bins by row), `columns` (bins by column), `target`, `weight` where rows
 have any, and `manifest.json`, which says what they are, what they were made of, and their
-checksums. It is written beside its place and moved there last.
+checksums. It is written beside its place and moved there last. Where there was a store already, the
+new files come to lie beside the old ones, until the new manifest takes the place of the old.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import json
 import os
 import re
 import shutil
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from io import BufferedWriter, FileIO
@@ -33,6 +33,7 @@ from mvsboost.data.targets import read_labels, written_labels
 from mvsboost.errors import ParameterError, StoreError
 from mvsboost.exact.checksum import checksum
 from mvsboost.exact.dtypes import BIN, WEIGHT
+from mvsboost.runtime.files import followed, held, naming, remove_abandoned
 from mvsboost.runtime.mapped import MappedFiles
 
 __all__ = [
@@ -43,11 +44,14 @@ __all__ = [
     "check_place",
     "origin_of",
     "read_store",
+    "tidy",
 ]
 
 _FORMAT, _VERSION = "mvsboost store", 1
 _MANIFEST = "manifest.json"
-_NAMES = {_MANIFEST, "rows", "columns", "target", "weight"}
+_ARRAYS = ("rows", "columns", "target", "weight")
+_SLOTS = ("", ".2")  # endings of names: the files of the old store, and those that follow them
+_NAMES = {_MANIFEST, *(name + slot for name in _ARRAYS for slot in _SLOTS)}
 _SETTINGS = {
     "target",
     "weight",
@@ -60,7 +64,6 @@ _SETTINGS = {
 }
 _PARTIAL = ".partial-"
 _BLOCK = 1 << 24
-_STALE = 86_400.0  # seconds after which what was not finished is taken to have been abandoned
 
 
 class MemoryRoom:
@@ -125,28 +128,31 @@ class StoreWriter:
     """
 
     def __init__(self, path: str | PathLike[str], n_rows: int, n_features: int) -> None:
-        self._path, self._shape = Path(path), (n_rows, n_features)
+        self._path, self._shape = followed(Path(path)), (n_rows, n_features)
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        _remove_abandoned(self._path)
         self._partial = self._path.with_name(f"{self._path.name}{_PARTIAL}{uuid4().hex[:8]}")
-        self._partial.mkdir()
         self._files: dict[str, BinaryIO] = {}
-        self._opened = ExitStack()
+        self._opened, self._holding = ExitStack(), ExitStack()
+        with naming(self._path, self._partial):
+            while not self._partial.exists():  # it may be taken for abandoned before it is held
+                self._partial.mkdir()
+                self._holding.enter_context(held(self._partial, wait=True))
         self._checks = {"rows": 0, "target": 0, "weight": 0}
         self._columns, self._filled = [0] * n_features, 0
 
     def append(self, rows: BinnedRows) -> None:
         """Take the next rows."""
         arrays = ("rows", rows.bins), ("target", rows.target), ("weight", rows.weight)
-        for name, array in arrays:
-            if array is not None:
-                self._file(name).write(array.data)
-                self._checks[name] = checksum(array, before=self._checks[name])
-        columns, by_column = self._file("columns"), np.ascontiguousarray(rows.bins.T)
-        for feature, column in enumerate(by_column):
-            columns.seek(feature * self._shape[0] + self._filled)
-            columns.write(column.data)
-            self._columns[feature] = checksum(column, before=self._columns[feature])
+        with naming(self._path):
+            for name, array in arrays:
+                if array is not None:
+                    self._file(name).write(array.data)
+                    self._checks[name] = checksum(array, before=self._checks[name])
+            columns, by_column = self._file("columns"), np.ascontiguousarray(rows.bins.T)
+            for feature, column in enumerate(by_column):
+                columns.seek(feature * self._shape[0] + self._filled)
+                columns.write(column.data)
+                self._columns[feature] = checksum(column, before=self._columns[feature])
         self._filled += rows.n_rows
 
     def _file(self, name: str) -> BinaryIO:
@@ -159,7 +165,8 @@ class StoreWriter:
         self, *, classes: NDArray[Any] | None, extremes: NDArray[np.float64], **about: Any
     ) -> None:
         """Move the folder to its place, with what is to be said about it."""
-        self._opened.close()
+        with naming(self._path):
+            self._opened.close()
         check = self._checks["rows"]
         for name in sorted(self._files.keys() & {"target", "weight"}):
             check = _checksum_of_file(self._partial / name, check)
@@ -174,26 +181,72 @@ class StoreWriter:
             "check": check,
             "checks": {**self._checks, "columns": self._columns},
         }
-        (self._partial / _MANIFEST).write_text(json.dumps(manifest))
-        if self._path.exists():
-            shutil.rmtree(self._path)
-        os.replace(self._partial, self._path)
+        with naming(self._path):
+            if _is_free(self._path):
+                (self._partial / _MANIFEST).write_text(json.dumps(manifest))
+                os.replace(self._partial, self._path)
+            else:
+                self._replace_store(manifest)
+
+    def _replace_store(self, manifest: dict[str, Any]) -> None:
+        """Put a store in the place of another: one step takes from all of the old to the new."""
+        with held(self._path):
+            slot = next(slot for slot in _SLOTS if slot != _slot_of(self._path))
+            (self._partial / _MANIFEST).write_text(json.dumps({**manifest, "slot": slot}))
+            try:
+                for name in self._files:
+                    os.replace(self._partial / name, self._path / (name + slot))
+                os.replace(self._partial / _MANIFEST, self._path / _MANIFEST)
+            finally:
+                _remove_other_slots(self._path)
 
     def __enter__(self) -> StoreWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
         """Leave nothing behind of what was not finished."""
-        self._opened.close()
+        with suppress(OSError):  # each file tells of a full disk once more
+            self._opened.close()
         shutil.rmtree(self._partial, ignore_errors=True)
+        self._holding.close()
 
 
-def _remove_abandoned(path: Path) -> None:
-    """Remove what processes that were killed have left."""
-    for partial in path.parent.glob(f"{path.name}{_PARTIAL}*"):
-        with suppress(OSError):
-            if time.time() - max(file.stat().st_mtime for file in partial.iterdir()) > _STALE:
-                shutil.rmtree(partial)
+def tidy(path: str | PathLike[str]) -> None:
+    """Remove what processes that were killed have left, beside a store or in it."""
+    place = followed(Path(path))
+    remove_abandoned(place.parent, place.name + _PARTIAL)
+    with suppress(OSError, ValueError), held(place) as alone:
+        if alone and json.loads((place / _MANIFEST).read_text())["format"] == _FORMAT:
+            _remove_other_slots(place)
+
+
+def _is_free(path: Path) -> bool:
+    """Whether nothing is in a place; an empty folder is removed."""
+    try:
+        path.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def _slot_of(place: Path) -> str:
+    """The ending of the names of a store's files."""
+    try:
+        slot = json.loads((place / _MANIFEST).read_text()).get("slot")
+    except (OSError, ValueError, AttributeError):
+        slot = None
+    return slot if slot in _SLOTS else _SLOTS[0]
+
+
+def _remove_other_slots(place: Path) -> None:
+    """Remove the files of the store that was there before."""
+    slot = _slot_of(place)
+    for name in _ARRAYS:
+        for other in _SLOTS:
+            if other != slot:
+                (place / (name + other)).unlink(missing_ok=True)
 
 
 def _checksum_of_file(path: Path, before: int = 0) -> int:
@@ -259,7 +312,12 @@ def check_place(path: str | PathLike[str]) -> None:
 
 
 def _is_store(place: Path) -> bool:
-    return (place / _MANIFEST).exists() or {file.name for file in place.iterdir()} <= _NAMES
+    if {file.name for file in place.iterdir()} <= _NAMES:
+        return True
+    try:  # other programs have manifests too
+        return _FORMAT.encode() in (place / _MANIFEST).read_bytes()
+    except OSError:
+        return False
 
 
 def read_store(
@@ -283,12 +341,15 @@ def read_store(
         if origin is not None and manifest["origin"] != origin:
             raise ValueError("it was made of other files, or in another way")
         n_rows, n_features = manifest["shape"]
-        bins = pages.open(place / "rows", BIN, (n_rows, n_features))
-        columns = pages.open(place / "columns", BIN, (n_features, n_rows))
-        target = pages.open(place / "target", WEIGHT, (n_rows,))
-        weight = pages.open(place / "weight", WEIGHT, (n_rows,)) if manifest["weighted"] else None
-        checks = manifest["checks"]
-        _verify(place, checks, n_threads)
+        slot = _SLOTS[_SLOTS.index(manifest.get("slot", ""))]
+        file_of = {name: place / (name + slot) for name in _ARRAYS}
+        if not manifest["weighted"]:
+            del file_of["weight"]
+        bins = pages.open(file_of["rows"], BIN, (n_rows, n_features))
+        columns = pages.open(file_of["columns"], BIN, (n_features, n_rows))
+        target = pages.open(file_of["target"], WEIGHT, (n_rows,))
+        weight = pages.open(file_of["weight"], WEIGHT, (n_rows,)) if "weight" in file_of else None
+        _verify(file_of, manifest["checks"], n_threads)
         mapper = BinMapper.from_dict(manifest["mapper"])
         rows = BinnedRows(bins, mapper.n_bins, target, weight, columns=columns, pages=pages)
         return Stored(
@@ -307,21 +368,18 @@ def read_store(
         raise StoreError(f"the store in {os.fspath(path)!r} cannot be used: {error}") from error
 
 
-def _verify(place: Path, checks: dict[str, Any], n_threads: int) -> None:
+def _verify(file_of: dict[str, Path], checks: dict[str, Any], n_threads: int) -> None:
     """Every byte is that which was written."""
 
-    def columns() -> bool:
-        size = (place / "columns").stat().st_size // len(checks["columns"])
-        with open(place / "columns", "rb") as file:
-            return all(_checksum_of_part(file, size) == check for check in checks["columns"])
+    def is_intact(name: str) -> bool:
+        if name != "columns":
+            return bool(_checksum_of_file(file_of[name]) == checks[name])
+        size = file_of[name].stat().st_size // len(checks[name])
+        with open(file_of[name], "rb") as file:
+            return all(_checksum_of_part(file, size) == check for check in checks[name])
 
-    def whole(name: str) -> bool:
-        return bool(_checksum_of_file(place / name) == checks[name])
-
-    names = [name for name in ("rows", "target", "weight") if (place / name).exists()]
     with ThreadPoolExecutor(max(n_threads, 1)) as pool:
-        found = {"columns": pool.submit(columns)}
-        found |= {name: pool.submit(whole, name) for name in names}
+        found = {name: pool.submit(is_intact, name) for name in file_of}
         damaged = [name for name, intact in found.items() if not intact.result()]
     if damaged:
         raise ValueError(f"{' and '.join(damaged)} {'is' if len(damaged) == 1 else 'are'} damaged")

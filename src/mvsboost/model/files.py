@@ -6,86 +6,27 @@ import gzip
 import io
 import json
 import os
-import secrets
 import stat
 import zlib
-from contextlib import suppress
-from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from mvsboost.errors import ModelFormatError, ParameterError
-
-
-def check_path(path: Any, parameter: str = "path") -> Path:
-    """The path of a file that can be written, as far as its folder can tell before."""
-    if not isinstance(path, (str, PathLike)) or path == "":
-        raise ParameterError(parameter, path, "the path of a file, as text or a pathlib.Path")
-    target = Path(path)
-    if target.is_dir():
-        raise ParameterError(parameter, path, "the path of a file, not of a folder: add a name")
-    folder = _followed(target).parent
-    if not folder.is_dir():
-        allowed = f"in a folder that exists: make {os.fspath(folder)!r} first"
-        raise ParameterError(parameter, path, allowed)
-    return target
+from mvsboost.errors import ModelFormatError
+from mvsboost.runtime.files import check_path, write_whole
 
 
 def write_json(path: str | PathLike[str], content: Any, *, checked: bool = False) -> None:
-    """Write JSON to a neighbouring file, then move it into place in one step.
-
-    What is to be checked gets its checksum.
-
-    A link stays, and the file that it leads to is replaced. A file that is replaced keeps its
-    permissions. What is no file, such as a pipe or a device, is written to.
-    """
-    target = check_path(path)
+    """Write JSON by `write_whole`; what is to be checked gets its checksum."""
+    check_path(path)
     data = _dumps(content)
     if checked:
         data = data[:-1] + _ending(crc32(data))
-    if target.suffix == ".gz":
+    if Path(path).suffix == ".gz":
         # no time stamp: equal content makes equal files
         data = gzip.compress(data, mtime=0)
-    try:
-        mode = target.stat().st_mode
-    except FileNotFoundError:
-        _replace(_followed(target), data, None)
-        return
-    # what /dev/stdout leads to may be a file that others write to as well
-    if stat.S_ISREG(mode) and target.parts[:2] not in (("/", "dev"), ("/", "proc")):
-        _replace(_followed(target), data, stat.S_IMODE(mode))
-    else:
-        flags = os.O_WRONLY | os.O_APPEND
-        with open(target, "wb", opener=lambda name, _: os.open(name, flags)) as file:
-            file.write(data)
-
-
-def _followed(path: Path) -> Path:
-    """The file that a link leads to, there or not; the path itself where it is no link."""
-    return Path(os.path.realpath(path)) if path.is_symlink() else path
-
-
-def _replace(target: Path, data: bytes, mode: int | None) -> None:
-    """Put a file in the place of another; `mode` has its permissions, None the usual ones."""
-    # a name of its own: the target's with something added could be too long
-    temporary = target.with_name(f".mvsboost-{secrets.token_hex(8)}")
-    try:
-        # never more permissions than the old file has, not even for a moment
-        opener = partial(os.open, mode=0o666 if mode is None else mode)
-        with open(temporary, "xb", opener=opener) as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        if mode is not None:
-            os.chmod(temporary, mode)
-        os.replace(temporary, target)
-    except BaseException:
-        # an interrupt may come when it is moved already
-        with suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
+    write_whole(path, lambda file: file.write(data))
 
 
 _CHECKSUM = "checksum"
