@@ -576,7 +576,9 @@ def make_inputs(inputs: Path) -> None:
         MODELS[name].save(inputs / f"{name}.json")
 
 
-def run(kills: int, seed: int, jobs: int, root: Path) -> tuple[list[tuple[str, ...]], list[str]]:
+def run(
+    kills: int, seed: int, jobs: int, root: Path, chosen: list[str]
+) -> tuple[list[tuple[str, ...]], list[str]]:
     """All cases: what was found, and failures."""
     import pyarrow as pa
 
@@ -584,7 +586,7 @@ def run(kills: int, seed: int, jobs: int, root: Path) -> tuple[list[tuple[str, .
     one_core(0)
     make_inputs(root / "inputs")
     with redirect_stdout(io.StringIO()):  # what commands print
-        known = {name: learn(name, root) for name in OPERATIONS}
+        known = {name: learn(name, root) for name in chosen}
     context, found, failures = get_context("fork"), [], []
     pipes: list[Any] = []
     for job in range(jobs):
@@ -623,12 +625,14 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--only", nargs="+", choices=OPERATIONS, default=list(OPERATIONS))
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        found, failures = run(options.kills, options.seed, options.jobs, Path(folder).resolve())
-    for name in OPERATIONS:
+        root = Path(folder).resolve()
+        found, failures = run(options.kills, options.seed, options.jobs, root, options.only)
+    for name in options.only:
         left = Counter(what for one, _, what in found if one == name)
         print(f"{name:<26}{sum(left.values()):>5} kills: {dict(sorted(left.items()))}")
     kinds = Counter(where.split()[0] for _, where, _ in found)
