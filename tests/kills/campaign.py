@@ -511,11 +511,12 @@ def run_one(seed: int, number: int, known: dict[str, Known], folder: Path) -> tu
     for _ in range(20):  # a moment may lie after the end
         shutil.rmtree(work, ignore_errors=True)
         shutil.copytree(case.before, work, symlinks=True)
-        kind, after = rng.choice(["place", "place", "place", "byte", "time"]), None
+        kind, after = rng.choice(["change", "change", "place", "place", "byte", "time"]), None
         arm: Callable[[], None] = lambda: None  # noqa: E731
         where = kind
-        if kind == "place":
-            place = rng.choice(sorted(case.places))
+        if kind in ("place", "change"):
+            among = set(case.places) & _CHANGES if kind == "change" else case.places
+            place = rng.choice(sorted(among))
             before, last = case.places[place]
             times, where = rng.randint(before + 1, last), f"place {place}"
             arm = lambda: at_place(work, place, times)  # noqa: E731, B023
