@@ -11,10 +11,12 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -141,11 +143,37 @@ def first_fits_at_once(n: int) -> list[str]:
     return [] if same and not found[-1][1] else [f"first fits at once: {found}"]
 
 
+def interrupts(n: int) -> list[str]:
+    """Seconds from Ctrl-C in the midst of a fit to its end, on a larger table."""
+    X, y = table(500_000)
+    model, took = MVSRegressor(n_estimators=5, n_jobs=2).fit(X, y), []
+    expected = model.predict(X[:100])
+    model.set_params(n_estimators=100_000)
+    for i in range(n):
+        sent: list[float] = []
+
+        def send(sent: list[float] = sent) -> None:
+            sent.append(time.monotonic())
+            signal.raise_signal(signal.SIGINT)
+
+        timer = threading.Timer(0.5 + 0.1 * i, send)
+        timer.start()
+        try:
+            model.fit(X, y)
+        except KeyboardInterrupt:
+            took.append(time.monotonic() - sent[0])
+    took.sort()
+    print(f"{n} interrupted fits: {took[n // 2]:.2f} s in the median, {took[-1]:.2f} at most")
+    same = np.array_equal(model.predict(X[:100]), expected)
+    return [] if same and took[-1] < 1.0 else ["an interrupt takes long or changes the estimator"]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--share", type=float, default=1.0, help="of what is done")
     share = parser.parse_args().share
     found = first_fits_at_once(3)
+    found += interrupts(20)
     found += many_columns(int(70_000 * share))
     found += many_trees(int(10_000 * share))
     found += many_fits(int(1_000 * share))

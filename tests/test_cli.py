@@ -90,6 +90,20 @@ def trained(csv: Path, *more: str) -> Path:
     return model
 
 
+def test_a_column_called_mean_is_explained_too(tmp_path: Path) -> None:
+    x = np.arange(60.0)
+    pd.DataFrame({"mean": x, "y": x % 7}).to_csv(tmp_path / "t.csv", index=False)
+    model, out = str(tmp_path / "model.json"), str(tmp_path / "out.csv")
+    table = str(tmp_path / "t.csv")
+    command = ["train", table, "--target", "y", "--task", "regression", "--model", model]
+    assert main([*command, "--set", "min_samples_leaf=1"]) == 0
+    assert main(["explain", table, "--model", model, "--out", out]) == 0
+    found = pd.read_csv(out)
+    assert list(found) == ["mean", "mean_"]
+    assert found["mean"].nunique() > 1
+    assert found["mean_"].nunique() == 1
+
+
 def test_train_predict_and_explain(csv: Path, tmp_path: Path, capsys: Output) -> None:
     model, out = trained(csv), tmp_path / "out.csv"
     assert "MVSClassifier" in capsys.readouterr().out

@@ -111,7 +111,7 @@ def train(
     rows = prepare(dataset, config, eval_sets, backend)
     model = start_model(rows, init_model, metadata, resume=resume)
     run = _Run(rows, model, checked, init_model, resumed=resume)
-    with sharing_cores(), run.watched():
+    with run.watched():
         for iteration in run.iterations:
             try:
                 gradients = run.compute_gradients()
@@ -153,7 +153,8 @@ class _Run:
         begun: list[Callback] = []
         try:
             self._begin(begun)
-            yield
+            with sharing_cores():
+                yield
             while begun:
                 begun.pop(0).end(self.progress(self._last))
         except BaseException:

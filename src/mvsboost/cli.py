@@ -9,7 +9,7 @@ import json
 import shlex
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -420,15 +420,20 @@ def _explain(options: argparse.Namespace) -> None:
         order = np.argsort(-size, kind="stable")[: options.top]
         _print_facts({names[j]: float(f"{size[j]:.6g}") for j in order}, options.json)
         return
-    if found.ndim == 2:
-        columns = {name: found[:, j] for j, name in enumerate(names)}
-    else:
-        columns = {
-            f"{c}: {name}": found[:, k, j]
-            for k, c in enumerate(model.output_names())
-            for j, name in enumerate(names)
-        }
-    write_table(columns, options.out)
+    if found.ndim == 3:
+        names = [f"{output}: {name}" for output in model.output_names() for name in names]
+    columns = found.reshape(len(found), -1).T
+    write_table(dict(zip(_distinct(names), columns, strict=True)), options.out)
+
+
+def _distinct(names: Iterable[str]) -> list[str]:
+    """Names of columns; one that another has already, such as "mean", gets an underscore."""
+    found: dict[str, None] = {}
+    for name in names:
+        while name in found:
+            name += "_"
+        found[name] = None
+    return list(found)
 
 
 def _warmup(options: argparse.Namespace) -> None:

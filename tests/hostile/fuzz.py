@@ -13,17 +13,12 @@ import tempfile
 from pathlib import Path
 from random import Random
 
-import atheris
-
 PACKAGE = Path(__file__).parents[2] / "src"
 COMPILED = [
     ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
     for path in PACKAGE.rglob("*.py")
     if "mvsboost.runtime" in path.read_text() or path.parent.name in ("runtime", "exact")
 ]
-
-with atheris.instrument_imports(include=["mvsboost"], exclude=COMPILED):
-    from tests.hostile import checks
 
 
 class OfBytes(Random):
@@ -44,6 +39,10 @@ class OfBytes(Random):
 
 
 def main() -> None:
+    import atheris
+
+    with atheris.instrument_imports(include=["mvsboost"], exclude=COMPILED):
+        from tests.hostile import checks
     checks.silent()
     folder = Path(tempfile.mkdtemp())
     atheris.Setup(sys.argv, lambda data: checks.outcome(OfBytes(data), folder) and None)

@@ -13,7 +13,7 @@ from tests.hostile import checks
 
 @settings(
     derandomize=True,
-    max_examples=150,
+    max_examples=80,
     deadline=None,
     database=None,
     suppress_health_check=list(HealthCheck),
