@@ -10,7 +10,7 @@ JOBS ?= 2
 SIZE ?= quick
 CASES ?= 20000
 
-.PHONY: demo test test-oldest campaign bench paper lint unit unit-nojit unit-plain-numba coverage docs clean
+.PHONY: demo test test-oldest release-check campaign bench paper lint unit unit-nojit unit-plain-numba coverage docs clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/mvsboost compare adult --target target --out demo-results
@@ -46,6 +46,10 @@ coverage: $(VENV)/dev.stamp
 test-oldest: $(OLDEST)/stamp
 	NUMBA_CACHE_DIR=$(CURDIR)/$(OLDEST)/kernels $(OLDEST)/bin/pytest -q -n $(JOBS) --dist worksteal \
 		-W ignore::pyparsing.warnings.PyparsingDeprecationWarning
+
+# the wheel as a user gets it, away from the checkout; nothing may be left to commit
+release-check:
+	PYTHON=$(PYTHON) JOBS=$(JOBS) .ci/release-check
 
 # combinations of features under invariants, a quarter of an hour; see docs/reliability.md
 campaign: $(VENV)/dev.stamp

@@ -323,9 +323,9 @@ PARAMETERS: tuple[Parameter, ...] = (
         -1,
         "an integer other than 0, or None",
         _or_none(lambda value: _integer(-(10**6))(value) and value != 0),
-        "Number of threads, at most that of cores (OMP_NUM_THREADS may say fewer). -1 uses all "
-        "cores, -2 all but one, None one; fits at once share them. The model does not depend on "
-        "it.",
+        "Number of threads, at most that of cores. -1 uses all cores (or OMP_NUM_THREADS, if that "
+        "is less), -2 all but one, None one. Fits at once share the cores. The model does not "
+        "depend on it.",
     ),
     Parameter(
         "random_state",

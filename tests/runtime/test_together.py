@@ -19,7 +19,7 @@ from sklearn.model_selection import cross_val_score
 from mvsboost import MVSRegressor
 from mvsboost.callbacks import Callback
 from mvsboost.runtime import threads as threads_module
-from mvsboost.runtime.threads import ThreadPool, available_cores, sharing_cores
+from mvsboost.runtime.threads import ThreadPool, sharing_cores, threads_of
 
 pytestmark = pytest.mark.large
 
@@ -85,12 +85,13 @@ def test_in_processes(method, alone):
 # --- cores ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("told", "expected"), [("1", 1), ("1,1", 1), ("", None), ("x", None)])
+@pytest.mark.parametrize(("told", "expected"), [("3", 3), ("2,1", 2), ("99", 8), ("", 8), ("x", 8)])
 def test_cores_that_others_leave(told, expected, monkeypatch):
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    cores = available_cores()
+    monkeypatch.setattr(threads_module, "available_cores", lambda: 8)
     monkeypatch.setenv("OMP_NUM_THREADS", told)
-    assert available_cores() == (expected or cores)
+    assert threads_of(-1) == expected
+    assert threads_of(-2) == expected - 1
+    assert threads_of(5) == 5  # who says a number means it
 
 
 def test_calls_at_once_share_the_cores(monkeypatch):

@@ -57,16 +57,13 @@ _QUOTAS = (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"))
 
 
 def available_cores(group: Path = _GROUP) -> int:
-    """Cores this process may use: those it may run on, or fewer where it is told so.
+    """Cores this process may use: those it may run on, or fewer where its time is bounded.
 
-    A container has a quota of time, and sees all cores; `group` is where the system tells it.
-    OMP_NUM_THREADS is what joblib and others set for processes that work side by side.
+    A container has a quota of time, and sees all cores. `group` is where the system tells it.
     """
     affinity = getattr(os, "sched_getaffinity", None)
     cores = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
-    told = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    asked = int(told) if told.isdecimal() else 0
-    return min(cores, _quota(group) or cores, asked or cores)
+    return min(cores, _quota(group) or cores)
 
 
 _at_work: Counter[int] = Counter()
@@ -100,15 +97,22 @@ def sharing_cores() -> Iterator[None]:
 def threads_of(n_jobs: Any) -> int:
     """Threads that `n_jobs` asks for, as in scikit-learn: -1 is all cores, and None one thread.
 
+    All cores are no more than OMP_NUM_THREADS says, which joblib and others set for processes that
+    work side by side.
+
     Examples
     --------
-    >>> threads_of(None), threads_of(-1) == available_cores()
+    >>> threads_of(None), 1 <= threads_of(-1) <= available_cores()
     (1, True)
     """
     if n_jobs is None:
         return 1
     asked, cores = int(n_jobs), available_cores()
-    return min(asked, cores) if asked > 0 else max(1, cores + 1 + asked)
+    if asked > 0:
+        return min(asked, cores)
+    told = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    left = min(cores, int(told)) if told.isdecimal() and int(told) else cores
+    return max(1, left + 1 + asked)
 
 
 @lru_cache
