@@ -16,6 +16,8 @@ from mvsboost.backends.reference import ReferenceBackend
 from mvsboost.exact.fixedpoint import Packing, sum_scale
 from mvsboost.objectives import Squared
 
+pytestmark = pytest.mark.large
+
 relaxed = settings(deadline=None, max_examples=100, derandomize=True, database=None)
 
 CANCELLING = [1e30, 1.0, -1e30] * 7

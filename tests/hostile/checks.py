@@ -183,11 +183,16 @@ def _numbers(fit: Fit) -> dict[str, Any]:
 
 
 def _trained(fit: Fit, columns: dict[str, Any]) -> Any:
-    """Scores of the rows, trained on these columns."""
+    """Scores of the rows, trained on these columns; None where all rows are refused by name."""
     plain = {"sampler": "none", "colsample": 1.0, "second_look": 0, "max_bins": 255}
     other = type(fit.estimator)(**{**fit.estimator.get_params(deep=False), **plain})
     other.set_params(interaction_constraints=None)
-    return scores(other.fit(columns, fit.y, fit.weight), columns)
+    try:
+        other.fit(columns, fit.y, fit.weight)
+    except MVSBoostError as error:
+        assert_named(error)
+        return None
+    return scores(other, columns)
 
 
 def a_copy_of_a_column_tells_nothing(fit: Fit) -> None:

@@ -43,7 +43,17 @@ MOMENTS = [
 ODD: list[Any] = [
     *(None, True, False, 0, 1, 2.5, "a", b"a", math.nan, 10**30, Decimal("1.5"), Decimal("NaN")),
     *(Fraction(1, 3), dt.date(2020, 1, 1), dt.datetime(2020, 1, 1), dt.timedelta(1), pd.NA),
-    *(pd.NaT, 1j, [1], (1, 2), {"a": 1}, object, np.float32(1), np.int8(3), np.datetime64("NaT")),
+    *(
+        pd.NaT,
+        1j,
+        [1],
+        (1, 2),
+        {"a": 1},
+        object,
+        np.float32(1),
+        np.int8(3),
+        np.datetime64("NaT", "s"),
+    ),
     *(dt.datetime(2020, 1, 1, tzinfo=dt.UTC), pd.Interval(0, 1), pd.Period("2020"), np.str_("a")),
 ]
 
