@@ -52,8 +52,10 @@ def assembly(code: str, machine: str) -> str:
     except RuntimeError:
         pytest.skip(f"this LLVM has no {machine}")
     made = target.create_target_machine(cpu=MACHINES[machine], opt=3, codemodel="default")
-    # what is said of the machine here
-    code = re.sub(r"^target .*\n|^.*llvm\.(x86|aarch64)\..*\n", "", code, flags=re.MULTILINE)
+    # what is said of the machine here, and what only it has: counts of references, and pauses
+    own = r"^(\s*%\S+ =) .*call (i\d+) @llvm\.(x86|aarch64)\..*$"
+    code = re.sub(own, r"\1 add \2 0, 0", code, flags=re.M)
+    code = re.sub(r"^target .*\n|^.*llvm\.(x86|aarch64)\..*\n", "", code, flags=re.M)
     module = llvm.parse_assembly(code)
     module.triple, module.data_layout = target.triple, str(made.target_data)
     written: str = made.emit_assembly(module)

@@ -80,8 +80,9 @@ class ReferenceBackend:
         g, h = self.objective.gradients(self.rows.target, self._scores)
         h = np.ones_like(g) if order == 1 else h
         # rounded before and after the weight, as the stored arrays of a fast backend are
-        self._g[:] = g.astype(GRADIENT) * self._row_weight
-        self._h[:] = h.astype(GRADIENT) * self._row_weight
+        with np.errstate(over="ignore"):  # what is not finite is found below
+            self._g[:] = g.astype(GRADIENT) * self._row_weight
+            self._h[:] = h.astype(GRADIENT) * self._row_weight
         bad = ~(np.isfinite(self._g) & np.isfinite(self._h)).all(axis=0)
         return GradientRange(
             max_gradient=float(np.abs(self._g).max(initial=0.0)),

@@ -180,7 +180,9 @@ class CPUBackend:
         compiled = gradients.KERNELS.get(vars(type(self.objective)).get("kernel", ""))
         if compiled is None:
             # a user's own: it may look at other rows too, or hold an array beside the target
-            g[:], h[:] = self.objective.gradients(y, score)
+            found = self.objective.gradients(y, score)
+            with np.errstate(over="ignore"):  # what is no float32 is found below
+                g[:], h[:] = found
         else:
             compiled(CALLER, self._pool(), y, score, g, h, self._room)
         if self.rows.weight is not None:
