@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import time
 import traceback
@@ -26,6 +27,15 @@ class Cases:
 
     start: Callable[[], Any]
     check: Callable[[Any, int], str]
+
+
+def options(description: str | None, counted: str, default: int) -> argparse.Namespace:
+    """What the command line of a campaign says: how many cases (`counted`), of which seed."""
+    parser = argparse.ArgumentParser(description=(description or "").splitlines()[0])
+    parser.add_argument(f"--{counted}", type=int, default=default)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    return parser.parse_args()
 
 
 def run(cases: Cases, n: int, *, batch: int = 500, jobs: int | None = None) -> bool:

@@ -8,7 +8,6 @@ a crash or a hang is seen; the exit code is 1 if any case fails.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import json
@@ -32,7 +31,7 @@ from mvsboost import Dataset, MVSClassifier, MVSRegressor
 from mvsboost.cli import main as command
 from mvsboost.errors import MVSBoostError
 from mvsboost.estimators import load_estimator
-from tests.apart import Cases, run
+from tests.apart import Cases, options, run
 from tests.hostile.tables import (
     Table,
     drawn_parameters,
@@ -263,17 +262,13 @@ def silent() -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--cases", type=int, default=100_000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    options = parser.parse_args()
+    chosen = options(__doc__, "cases", 100_000)
     with tempfile.TemporaryDirectory() as folder:
         cases = Cases(
             start=silent,
-            check=lambda _, number: outcome(Random(options.seed * 2**40 + number), Path(folder)),
+            check=lambda _, number: outcome(Random(chosen.seed * 2**40 + number), Path(folder)),
         )
-        return 0 if run(cases, options.cases, batch=200, jobs=options.jobs) else 1
+        return 0 if run(cases, chosen.cases, batch=200, jobs=chosen.jobs) else 1
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ process of its own, so that a crash is seen; the exit code is 1 if any file fail
 
 from __future__ import annotations
 
-import argparse
 import copy
 import json
 import os
@@ -27,7 +26,7 @@ from mvsboost import MVSClassifier, MVSRegressor
 from mvsboost.errors import DataError, ModelFormatError
 from mvsboost.estimators import load_estimator
 from mvsboost.model import forest
-from tests.apart import Cases, run
+from tests.apart import Cases, options, run
 
 NUMBERS: list[Any] = [
     *(-1, 0, 1, 2, 7, 254, 255, 256, 999, -(2**31), 2**31 - 1, 2**31, 2**32, 2**63, -(2**63)),
@@ -193,18 +192,14 @@ def start(states: Any, folder: str) -> tuple[Any, Path, Any]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--files", type=int, default=1_000_000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    options = parser.parse_args()
+    chosen = options(__doc__, "files", 1_000_000)
     states = originals()
     with tempfile.TemporaryDirectory() as folder:
         cases = Cases(
             start=lambda: start(states, folder),
-            check=lambda own, number: run_one(options.seed, number, *own),
+            check=lambda own, number: run_one(chosen.seed, number, *own),
         )
-        return 0 if run(cases, options.files, jobs=options.jobs) else 1
+        return 0 if run(cases, chosen.files, jobs=chosen.jobs) else 1
 
 
 if __name__ == "__main__":
