@@ -327,9 +327,9 @@ def _compare(options: argparse.Namespace) -> None:
         out=options.out,
         n_estimators=options.trees,
         progress=not options.json,
+        command=options.command_line,
         **_parameters(options),
     )
-    paths = found.write(options.out, options.command_line)
     if options.json:
         print(
             json.dumps(
@@ -339,7 +339,7 @@ def _compare(options: argparse.Namespace) -> None:
         return
     print(found)
     print(f"{time.perf_counter() - start:.0f} s in all; results:")
-    print(*(f"  {path}" for path in paths), sep="\n")
+    print(*(f"  {path}" for path in found.paths), sep="\n")
 
 
 def _train(options: argparse.Namespace) -> None:

@@ -36,9 +36,17 @@ def page(tmp_path_factory):
     X = rng.normal(size=(400, 4))
     y = X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=400) > 0
     out = tmp_path_factory.mktemp("out")
-    compare(X, y, out=out, rates=[0.1, 0.3, 0.5], folds=3, n_estimators=15, progress=False).write(
-        out, "mvsboost compare table.csv --target y"
+    found = compare(
+        X,
+        y,
+        out=out,
+        rates=[0.1, 0.3, 0.5],
+        folds=3,
+        n_estimators=15,
+        progress=False,
+        command="mvsboost compare table.csv --target y",
     )
+    assert found.paths == [out / "index.html", out / "results.csv"]
     return out / "index.html"
 
 

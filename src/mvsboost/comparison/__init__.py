@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from statistics import fmean
@@ -56,6 +56,7 @@ def compare(
     early_stopping_rounds: int = 50,
     random_state: int = 0,
     progress: bool = True,
+    command: str = "",
     **parameters: Any,
 ) -> Comparison:
     """Compare ways to choose rows on a table, by cross-validation.
@@ -76,13 +77,15 @@ def compare(
     peers : sequence of {"LightGBM", "XGBoost", "CatBoost"}
         Libraries to have beside, with their defaults.
     out : path, optional
-        Folder that keeps every fit, so that an interrupted run goes on.
+        Folder that keeps every fit, so that an interrupted run goes on, and gets a page.
     n_estimators, early_stopping_rounds : int
         Trees of a fit at most, and how many may pass without an improvement on an eighth of the
         training rows.
     random_state : int
     progress : bool
         Show what is done, and the time that is left.
+    command : str
+        What the page says it was made by.
     **parameters
         Of the estimators: ``learning_rate=0.05``, ``categorical_features=[...]``, ...
 
@@ -109,10 +112,11 @@ def compare(
         folder.mkdir(parents=True, exist_ok=True)
     store = Store(None if folder is None else folder / "fits.jsonl", run)
     settings = settings_of(rates, peers)
-    found = Comparison(protocol, settings, store, folds, columns.n_rows, columns.n_columns, classes)
+    shape = columns.n_rows, columns.n_columns
+    found = Comparison(protocol, settings, store, folds, *shape, classes, command)
     _run(found, rows, limit, random_state, progress)
     if folder is not None:
-        found.write(folder)
+        found.paths = found.write(folder)
     return found
 
 
@@ -210,7 +214,7 @@ class _Lines:
             print(f"{self._done}/{self._total} fits{rest}: {name}", file=sys.stderr)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Comparison:
     """What was found.
 
@@ -223,6 +227,10 @@ class Comparison:
     folds, n_rows, n_columns : int
     classes : list
         Of the target; empty for numbers.
+    command : str
+        What the page says it was made by.
+    paths : list of Path
+        What was written.
     """
 
     protocol: Protocol
@@ -232,6 +240,8 @@ class Comparison:
     n_rows: int
     n_columns: int
     classes: list[Any]
+    command: str = ""
+    paths: list[Path] = field(default_factory=list)
 
     @property
     def task(self) -> Task:
@@ -289,9 +299,9 @@ class Comparison:
 
         return pd.DataFrame(self.records())
 
-    def write(self, folder: str | PathLike[str], command: str = "") -> list[Path]:
+    def write(self, folder: str | PathLike[str]) -> list[Path]:
         """Write ``index.html`` and ``results.csv`` into a folder; their paths."""
-        return write_results(self, Path(folder), command)
+        return write_results(self, Path(folder))
 
     def _repr_html_(self) -> str:
         return summary_html(self)

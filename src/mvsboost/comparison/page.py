@@ -42,7 +42,7 @@ _GREY = 8
 """A colour of no method."""
 
 
-def write_results(found: Comparison, folder: Path, command: str) -> list[Path]:
+def write_results(found: Comparison, folder: Path) -> list[Path]:
     """Write the page and the table; the folder is made if it does not exist."""
     folder.mkdir(parents=True, exist_ok=True)
     changes = found.changes
@@ -52,7 +52,7 @@ def write_results(found: Comparison, folder: Path, command: str) -> list[Path]:
     writer.writerow(_HEADER)
     writer.writerows([c.setting.name, *_numbers(c)] for c in changes)
     write_whole(table, lambda file: file.write(text.getvalue().encode()))
-    write_page(page, "Which rows may be left out", _sections(found, changes, command))
+    write_page(page, "Which rows may be left out", _sections(found, changes))
     return [page, table]
 
 
@@ -66,12 +66,12 @@ def _numbers(c: Change) -> list[float | int]:
     return [c.error, c.change, c.low, c.high, c.speed, c.seconds, c.trees, c.folds]
 
 
-def _sections(found: Comparison, changes: Sequence[Change], command: str) -> list[Section]:
+def _sections(found: Comparison, changes: Sequence[Change]) -> list[Section]:
     task, fits = found.task, found.store.fits
     done, planned = len(fits), len(found.settings) * found.folds
     size = f"{found.n_rows:,} rows, {found.n_columns} columns, {task.name} as the target"
     part = "" if done >= planned else f" {done} of {planned} fits were done."
-    called = [Code(command)] if command else []
+    called = [Code(found.command)] if found.command else []
     versions = "\n".join(f"{name:<14}{value}" for name, value in environment().items())
     return [
         Section("The answer", [Text(found.sentence), Code(found.code)]),
