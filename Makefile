@@ -10,7 +10,7 @@ JOBS ?= 2
 SIZE ?= quick
 CASES ?= 20000
 
-.PHONY: demo test test-oldest release-check campaign bench paper lint unit unit-nojit unit-plain-numba coverage docs clean
+.PHONY: demo test test-gpu test-oldest release-check campaign bench paper lint unit unit-nojit unit-plain-numba coverage docs clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/mvsboost compare adult --target target --out demo-results
@@ -40,6 +40,10 @@ unit-plain-numba: $(VENV)/dev.stamp
 
 coverage: $(VENV)/dev.stamp
 	$(BIN)/coverage report --skip-covered --fail-under=95
+
+# what the simulator runs in `make unit`, on a GPU, and its models beside those of the CPU
+test-gpu: $(VENV)/dev.stamp
+	NUMBA_ENABLE_CUDASIM=0 $(BIN)/pytest -q tests/backends/test_cuda.py
 
 # every dependency in the least version that pyproject.toml allows; needs Python 3.11 or 3.12.
 # Matplotlib 3.8 calls the newest pyparsing by names of old

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
+# before Numba is imported; `make test-gpu` says 0
+os.environ.setdefault("NUMBA_ENABLE_CUDASIM", "1")
+
 import json
 from collections.abc import Callable
 from functools import partial

@@ -343,7 +343,8 @@ PARAMETERS: tuple[Parameter, ...] = (
         "cpu",
         "one of " + ", ".join(map(repr, DEVICES)),
         _one_of(*DEVICES),
-        'Where to train. ``"reference"`` is plain NumPy: slow, for checking.',
+        'Where to train. ``"cuda"`` is an NVIDIA GPU (``pip install mvsboost[cuda]``); '
+        '``"reference"`` is plain NumPy: slow, for checking.',
     ),
     Parameter(
         "verbose",

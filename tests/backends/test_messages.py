@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from mvsboost.backends.cpu import CPUBackend
+from mvsboost.backends.cuda import CUDABackend
 from mvsboost.backends.draws import DrawSummary, RankKey
 from mvsboost.backends.messages import BinnedRows, GradientRange, residual_key, residual_of_key
 from mvsboost.backends.reference import ReferenceBackend
@@ -65,12 +66,12 @@ def test_keys_by_score_rank_by_score_and_never_tie():
 
 
 def test_devices_have_their_backends(make_rows):
-    kinds = {"cpu": CPUBackend, "reference": ReferenceBackend}
+    kinds = {"cpu": CPUBackend, "cuda": CUDABackend, "reference": ReferenceBackend}
     assert set(kinds) == set(DEVICES)
     for device, kind in kinds.items():
         assert type(backend_factory(device, 2)(make_rows(10), Squared())) is kind
 
 
 def test_an_unknown_device_is_refused():
-    with pytest.raises(ParameterError, match="device must be one of 'cpu', 'reference'"):
+    with pytest.raises(ParameterError, match="device must be one of 'cpu', 'cuda', 'reference'"):
         backend_factory("gpu", 1)

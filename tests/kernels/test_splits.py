@@ -341,3 +341,15 @@ def test_all_bins_a_byte_can_hold():
         left = split.goes_left[bins[:, split.feature]].astype(bool)
         assert split.gain == pytest.approx(gain_of(case, left))
         assert split.feature == 0
+
+
+def test_a_gain_beyond_floats_is_no_split():
+    """A child next to no hessian, whose score no file could keep."""
+    units, limits = Packing(2.0**-600, 1.0, 1.0, 8), replace(OPEN, l2=2.0**-500)
+    words = units.pack(np.array([2.0**602, -(2.0**602)]), np.zeros(2), np.ones(2), np.zeros(2))
+    n_bins = np.array([2])
+    table = FeatureTable(n_bins, np.array([False]), np.array([0], np.int8))
+    histogram = np.concatenate([words, np.zeros((1, 2), np.int64)])
+    search = SplitSearch(table, np.array([0]), histogram, words.sum(axis=0), units, limits)
+    assert search.gains.tolist() == [-np.inf]
+    assert search.best(0.0) is None

@@ -132,6 +132,15 @@ class Interrupt(Callback):
         signal.pthread_kill(thread, signal.SIGINT)
 
 
+@pytest.fixture
+def interrupts():
+    """Ctrl-C raises, also where these tests run in the background of a shell, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interrupts")
 def test_an_interrupted_fit_leaves_the_estimator_as_it_was():
     X, y = table(2)
     interrupt = Interrupt()

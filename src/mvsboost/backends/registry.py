@@ -12,7 +12,7 @@ from mvsboost.backends.reference import ReferenceBackend
 from mvsboost.errors import ParameterError
 from mvsboost.runtime.threads import ThreadPool, available_cores
 
-DEVICES = ("cpu", "reference")
+DEVICES = ("cpu", "cuda", "reference")
 
 BackendFactory = Callable[[BinnedRows, RowObjective], Backend]
 
@@ -27,13 +27,18 @@ def backend_factory(device: str, n_threads: int) -> BackendFactory:
     >>> backend_factory("abacus", 1)
     Traceback (most recent call last):
         ...
-    mvsboost.errors.ParameterError: device must be one of 'cpu', 'reference', got 'abacus'
+    mvsboost.errors.ParameterError: device must be one of 'cpu', 'cuda', 'reference', got 'abacus'
     """
     if device == "cpu":
         # of one fit: threads of another backend would stay awake on cores that this one needs
         threads = ThreadPool.within_cores(n_threads)
         prepare_kernels(available_cores())
         return lambda rows, objective: CPUBackend(rows, objective, threads)
+    if device == "cuda":
+        from mvsboost.backends.cuda import CUDABackend, check_device
+
+        check_device()
+        return CUDABackend
     if device == "reference":
         return ReferenceBackend
     raise ParameterError("device", device, "one of " + ", ".join(map(repr, DEVICES)))

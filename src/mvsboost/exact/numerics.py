@@ -61,18 +61,20 @@ def float64_of_bits(bits: int) -> float:
     return float(_FLOAT64.unpack(_INT64.pack(bits))[0])
 
 
-def _bits_of(x: Any) -> Any:
+def bits_of(x: Any) -> Any:
+    """The bits of float64 numbers, as int64."""
     return x.view(np.int64)
 
 
-def _float64_of(bits: Any) -> Any:
+def float64_of(bits: Any) -> Any:
+    """The float64 numbers with these bits."""
     return bits.view(np.float64)
 
 
 # in kernels, where Numba wants to see that it is a scalar
 
 
-@overload(_bits_of)
+@overload(bits_of)
 def _in_kernels(x: Any) -> Any:
     def bits_of(x: Any) -> Any:
         return np.float64(x).view(np.int64)
@@ -80,7 +82,7 @@ def _in_kernels(x: Any) -> Any:
     return bits_of
 
 
-@overload(_float64_of)
+@overload(float64_of)
 def _back_in_kernels(bits: Any) -> Any:
     def float64_of(bits: Any) -> Any:
         return np.int64(bits).view(np.float64)
@@ -116,7 +118,7 @@ def exp(x: Any) -> Any:
     p = p * r + 0.5
     p = p * r + 1.0
     p = p * r + 1.0
-    scale = _float64_of((_bits_of(shifted) + _BIAS) << _SHIFT)
+    scale = float64_of((bits_of(shifted) + _BIAS) << _SHIFT)
     return p * scale
 
 
@@ -131,8 +133,8 @@ def log(x: Any) -> Any:
     >>> float(log(np.float64(1.0)))
     0.0
     """
-    bits = _bits_of(np.maximum(x, _SMALLEST))
-    mantissa = _float64_of((bits & _MANTISSA) | _ONE_BITS)
+    bits = bits_of(np.maximum(x, _SMALLEST))
+    mantissa = float64_of((bits & _MANTISSA) | _ONE_BITS)
     above = mantissa > _SQRT2
     exponent = (bits >> _SHIFT) - _BIAS + above
     mantissa = mantissa * (1.0 - 0.5 * above)
@@ -173,7 +175,7 @@ def coarse_exp(x: Any) -> Any:
     # the series in pairs, which do not wait for each other
     low = (1.0 + r) + r2 * (0.5 + r * (1.0 / 6.0))
     high = (1.0 / 24.0 + r * (1.0 / 120.0)) + r2 * (1.0 / 720.0 + r * (1.0 / 5040.0))
-    scale = _float64_of((_bits_of(shifted) + _BIAS) << _SHIFT)
+    scale = float64_of((bits_of(shifted) + _BIAS) << _SHIFT)
     return (low + (r2 * r2) * high) * scale
 
 

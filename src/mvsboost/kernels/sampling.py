@@ -326,7 +326,8 @@ def settle_draw(
 
 
 @inlined
-def _round(x: Any, u: Any) -> Any:
+def rounded(x: Any, u: Any) -> Any:
+    """A number rounded up where its fraction and u reach 1."""
     whole = np.floor(x)
     return np.int64(whole) + (np.int64(1) if (x - whole) + u >= 1.0 else np.int64(0))
 
@@ -368,9 +369,9 @@ def pack_rows(
             uniform[j] = uniform_from_state_scalar(state)
         for j in range(n):
             u = uniform[j]
-            gradient = _round(w[j] * gradients[j] * scales[0], u)
-            hessian = _round(w[j] * hessians[j] * scales[1], u)
-            weight = _round(w[j] * scales[2], u)
+            gradient = rounded(w[j] * gradients[j] * scales[0], u)
+            hessian = rounded(w[j] * hessians[j] * scales[1], u)
+            weight = rounded(w[j] * scales[2], u)
             out[j] = (gradient << HALF) + (hessian << QUARTER) + weight
             first += (gradient << count_bits) + 1
             second += (hessian << HALF) + weight
@@ -408,8 +409,8 @@ def pack_all(
     for i in range(out.shape[0]):
         u = uniform_from_state_scalar(state)
         state += NEXT_ROW
-        gradient = _round(np.float64(row_g[i]) * scales[0], u)
-        hessian = _round(np.float64(row_h[i]) * scales[1], u)
+        gradient = rounded(np.float64(row_g[i]) * scales[0], u)
+        hessian = rounded(np.float64(row_h[i]) * scales[1], u)
         out[i] = (gradient << HALF) + (hessian << QUARTER) + weight
         first += (gradient << count_bits) + 1
         second += (hessian << HALF) + weight

@@ -298,7 +298,8 @@ def best_split_of(
     gains[f] = -np.inf
     if best > _NEVER:
         first_word, second_word = sums[chosen, 0, place], sums[chosen, 1, place]
-        gains[f], _ = _gain(first_word, second_word, total, units, bits, limits)
+        gain, _ = _gain(first_word, second_word, total, units, bits, limits)
+        gains[f] = gain if gain < np.inf else -np.inf  # next to no hessian in a child
         if n_sides == 1:  # a missing value not seen here follows the larger side
             chosen = np.int64(2 * (second_word & _LOW) >= (total[1] & _LOW))
     if categorical:

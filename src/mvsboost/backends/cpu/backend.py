@@ -35,6 +35,7 @@ from mvsboost.backends.messages import (
     residual_key,
 )
 from mvsboost.backends.reference import weighted_leaf_sums
+from mvsboost.backends.targets import target_range, target_sums
 from mvsboost.exact.dtypes import GRADIENT, PACKED, ROW, SCORE, WEIGHT
 from mvsboost.exact.fixedpoint import Packing, sum_scale
 from mvsboost.exact.numerics import float32_of_bits, float64_of_bits
@@ -153,22 +154,10 @@ class CPUBackend:
         self._measured = None
 
     def target_range(self) -> tuple[float, float]:
-        largest = np.zeros(2)
-        for a, b in self._blocks():
-            weight = self._weight(a, b)
-            weighted = np.abs(weight * self.rows.target[a:b])
-            found = weight.max(initial=0.0), weighted.max(initial=0.0)
-            largest = np.maximum(largest, found)
-        return float(largest[0]), float(largest[1])
+        return target_range(self.rows)
 
     def target_sums(self, scales: NDArray[np.float64]) -> NDArray[np.int64]:
-        sums = np.zeros((self.n_outputs, 2), np.int64)
-        for a, b in self._blocks():
-            weight, target = self._weight(a, b), self.rows.target[a:b]
-            for k in range(self.n_outputs):
-                of_output = target if self.n_outputs == 1 else target == k
-                sums[k, 0] += np.rint(weight * scales[0]).astype(np.int64).sum()
-                sums[k, 1] += np.rint(weight * of_output * scales[1]).astype(np.int64).sum()
+        sums = target_sums(self.rows, self.n_outputs, scales)
         self._let_go()
         return sums
 

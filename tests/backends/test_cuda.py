@@ -1,0 +1,110 @@
+"""The CUDA backend against the reference: on Numba's simulator, or on a GPU (`make test-gpu`)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from mvsboost import MVSClassifier, MVSRegressor
+from mvsboost.backends.cuda import CUDABackend
+from mvsboost.backends.cuda.device import SIMULATED
+from mvsboost.backends.protocol import Backend
+from mvsboost.backends.reference import ReferenceBackend
+from mvsboost.objectives import Squared
+from tests.backends.test_verbs import CASES, VERBS, assert_same, chunked, ready
+
+pytestmark = pytest.mark.large
+
+N_ROWS = 30 if SIMULATED else 120
+"""The simulator goes through rows in plain Python."""
+
+OF_GRADIENTS = ["compute_gradients", "compute_gradients first order", "metrics"]
+
+
+def agree(verb, case, make, make_rows, tree):
+    objective, options = CASES[case]
+    rows = make_rows(N_ROWS, **options)
+    expected = VERBS[verb](ready(ReferenceBackend(rows, objective), tree), tree, objective)
+    assert_same(VERBS[verb](ready(make(rows, objective), tree), tree, objective), expected)
+
+
+@pytest.mark.parametrize("verb", list(VERBS))
+@pytest.mark.parametrize("case", ["logistic weighted"] if SIMULATED else list(CASES))
+def test_verbs_agree_with_the_reference(verb, case, make_rows, mixed_tree):
+    agree(verb, case, CUDABackend, make_rows, mixed_tree)
+
+
+@pytest.mark.parametrize("verb", OF_GRADIENTS)
+@pytest.mark.parametrize("case", list(CASES))
+def test_gradients_agree_with_the_reference(verb, case, make_rows, mixed_tree):
+    agree(verb, case, CUDABackend, make_rows, mixed_tree)
+
+
+@pytest.mark.parametrize("verb", ["draw poisson", "partition of all rows", "leaf_sums", "metrics"])
+def test_chunks_make_the_same_whole(verb, make_rows, mixed_tree):
+    def make(rows, objective):
+        return chunked(CUDABackend, [11], rows, objective)
+
+    agree(verb, "softmax weighted", make, make_rows, mixed_tree)
+
+
+def test_the_whole_protocol_is_spoken(make_rows):
+    assert isinstance(CUDABackend(make_rows(4), Squared()), Backend)
+
+
+def test_the_first_row_that_is_not_finite_is_named(make_rows):
+    rows = make_rows(20, offset=5)
+    rows.target[[7, 9]] = np.nan
+    backend = CUDABackend(rows, Squared())
+    backend.set_baseline(np.zeros(1))
+    assert backend.compute_gradients(2).bad_row == 12
+
+
+MODELS = {
+    "mvs": (MVSRegressor, {}),
+    "second look": (MVSRegressor, {"second_look": 2}),
+    "depth-wise": (MVSRegressor, {"max_leaves": None, "max_depth": 3}),
+    "leaves of the sample": (MVSRegressor, {"leaf_values": "sample"}),
+    "goss": (MVSRegressor, {"sampler": "goss"}),
+    "quantile": (MVSRegressor, {"objective": "quantile", "quantile": 0.3}),
+    "all rows": (MVSRegressor, {"sampler": "none", "monotone_constraints": [1, 0, 0]}),
+    "two classes": (MVSClassifier, {}),
+    "three classes": (MVSClassifier, {}),
+}
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_models_are_those_of_the_cpu(name):
+    kind, parameters = MODELS[name]
+    rng = np.random.default_rng(0)
+    n = 60 if SIMULATED else 5000
+    X = rng.integers(0, 9, (n, 3)).astype(float)
+    X[rng.random((n, 3)) < 0.1] = np.nan
+    y = np.nan_to_num(X[:, 0]) + np.nan_to_num(X[:, 1]) ** 2 + rng.normal(size=n)
+    if kind is MVSClassifier:
+        y = np.digitize(y, [20.0] if name == "two classes" else [10.0, 30.0])
+    size = {"n_estimators": 2 if SIMULATED else 20, "max_leaves": 5, "min_samples_leaf": 3}
+    parameters = {**size, "categorical_features": [2], "n_jobs": 1, **parameters}
+    weight = rng.random(n)
+    cpu, cuda = (
+        kind(**parameters, device=device).fit(X, y, sample_weight=weight).model_.to_dict()
+        for device in ("cpu", "cuda")
+    )
+    for part in ("iterations", "baseline", "history"):
+        assert cuda[part] == cpu[part]
+
+
+def test_without_a_gpu_the_error_says_so():
+    script = (
+        "import numpy as np, mvsboost\n"
+        "mvsboost.MVSRegressor(device='cuda').fit(np.arange(40.0)[:, None], np.arange(40.0))\n"
+    )
+    nothing = {**os.environ, "NUMBA_ENABLE_CUDASIM": "0", "CUDA_VISIBLE_DEVICES": "-1"}
+    ended = subprocess.run(
+        [sys.executable, "-c", script], env=nothing, capture_output=True, text=True, check=False
+    )
+    assert "ParameterError: device must be 'cpu' on this machine: no NVIDIA GPU" in ended.stderr
