@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from mvsboost.backends.cuda import nodes as over_nodes
 from mvsboost.backends.cuda import rows as over_rows
 from mvsboost.backends.cuda.device import launch, put, room, zeros
-from mvsboost.backends.cuda.growing import TreeGrower
 from mvsboost.backends.draws import (
     AllRows,
     DrawRule,
@@ -27,21 +26,17 @@ from mvsboost.backends.messages import (
     DIGIT_BITS,
     BinnedRows,
     GradientRange,
-    GrownNodes,
     NodeSplit,
     RowMetric,
     RowObjective,
     RowSet,
-    TreeRequest,
 )
 from mvsboost.backends.targets import target_range, target_sums
-from mvsboost.exact.dtypes import BIN, GRADIENT, PACKED, ROW, SCORE, WEIGHT
+from mvsboost.exact.dtypes import GRADIENT, PACKED, ROW, SCORE, WEIGHT
 from mvsboost.exact.fixedpoint import Packing, sum_scale
 from mvsboost.kernels.apply import TreeArrays
 from mvsboost.kernels.histogram import feature_offsets
 from mvsboost.kernels.sampling import RANK_BITS
-
-_ALIGNED = 32  # bytes that the device reads at a time
 
 _SCORES = {
     Score.MVS: over_rows.MVS,
@@ -55,7 +50,7 @@ class _Members(NamedTuple):
 
     rows: Any
     words: Any
-    total: Any
+    node: Any
     bits: int
 
 
@@ -75,10 +70,8 @@ class CUDABackend:
         self.n_rows = rows.n_rows
         self.n_outputs = objective.n_outputs
         shape = (self.n_outputs, self.n_rows)
-        width = -(-rows.bins.shape[1] // _ALIGNED) * _ALIGNED
-        self._bins = room((self.n_rows, width), BIN)
-        self._columns = room(rows.bins.shape[::-1], BIN)
-        launch(over_rows.lay_out, rows.bins.size, put(rows.bins), self._bins, self._columns)
+        self._bins = put(rows.bins)
+        self._columns = put(rows.bins.T if rows.columns is None else rows.columns)
         self._y = put(rows.target)
         self._weight = put(np.empty(0) if rows.weight is None else rows.weight)
         self._score = zeros(shape, SCORE)
@@ -91,11 +84,8 @@ class CUDABackend:
         self._nobody, self._no_weights = put(np.empty(0, ROW)), put(np.empty(0, WEIGHT))
         self._drawn, self._weights = self._nobody, self._no_weights
         self._everybody = False
-        self._sample_bins: Any = None
-        self._grower = TreeGrower(rows.n_bins)
         self._range = GradientRange(0.0, 0.0, 0.0, -1)
         self._members: dict[RowSet, _Members] = {}
-        self._node: dict[RowSet, Any] = {}
         self._n_nodes = 1
         self._leaves_of: TreeArrays | None = None
         self._measured: RowMetric | None = None
@@ -199,7 +189,7 @@ class CUDABackend:
 
     def draw(self, rule: DrawRule) -> DrawSummary:
         n = self.n_rows
-        self._everybody, self._sample_bins = isinstance(rule, AllRows), None
+        self._everybody = isinstance(rule, AllRows)
         if self._everybody:
             self._drawn, self._weights = self._nobody, self._no_weights
             largest = self._range.max_gradient, self._range.max_hessian
@@ -256,7 +246,6 @@ class CUDABackend:
         self, output: int, key: np.uint64, sample: Packing, all_rows: Packing | None
     ) -> None:
         self._leaves_of, self._n_nodes = None, 1
-        self._node.clear()
         self._members[RowSet.SAMPLE] = self._pack(
             output, key, sample, self._drawn, self._weights, all_of_them=self._everybody
         )
@@ -275,7 +264,7 @@ class CUDABackend:
         all_of_them: bool,
     ) -> _Members:
         n = self.n_rows if all_of_them else len(rows)
-        words, total = room(n, PACKED), zeros(2, np.int64)
+        words = room(n, PACKED)
         launch(
             over_rows.pack_rows,
             n,
@@ -286,11 +275,9 @@ class CUDABackend:
             key,
             self.rows.offset,
             put(packing.scales()),
-            packing.count_bits,
             words,
-            total,
         )
-        return _Members(rows, words, total, packing.count_bits)
+        return _Members(rows, words, zeros(n, np.int32), packing.count_bits)
 
     def histograms(
         self, rows: RowSet, nodes: Sequence[int], features: NDArray[np.int64]
@@ -307,7 +294,7 @@ class CUDABackend:
             members.rows,
             members.words,
             members.bits,
-            self._node_of(rows),
+            members.node,
             slot_of_node,
             put(each),
             put(offsets),
@@ -315,34 +302,6 @@ class CUDABackend:
         )
         found: NDArray[np.int64] = out.copy_to_host()
         return found
-
-    def _node_of(self, rows: RowSet) -> Any:
-        """The node of each member, where a tree grows verb by verb."""
-        if rows not in self._node:
-            self._node[rows] = zeros(len(self._members[rows].words), np.int32)
-        return self._node[rows]
-
-    def grow_whole_tree(self, request: TreeRequest) -> GrownNodes | None:
-        """Grow the tree in one launch, unless all rows look too or it may become very large."""
-        leaves = self._grower.leaves(request)
-        if leaves is None:
-            return None
-        members = self._members[RowSet.SAMPLE]
-        return self._grower.grow(
-            request, leaves, self._bins_of_sample(), members.words, members.total
-        )
-
-    def _bins_of_sample(self) -> Any:
-        """Bins of the drawn rows side by side, gathered once a draw."""
-        if self._everybody:
-            return self._bins
-        if self._sample_bins is None:
-            shape = (len(self._drawn), self._bins.shape[1])
-            self._sample_bins = room(shape, BIN)
-            launch(
-                over_rows.gather, shape[0] * shape[1], self._bins, self._drawn, self._sample_bins
-            )
-        return self._sample_bins
 
     def _numbers(self, nodes: Sequence[int]) -> Any:
         """For each node its place among these, or -1."""
@@ -359,7 +318,7 @@ class CUDABackend:
             len(members.words),
             self._bins,
             members.rows,
-            self._node_of(rows),
+            members.node,
             self._numbers([split.node for split in splits]),
             put(sides),
             put(np.array([split.goes_left for split in splits])),

@@ -11,15 +11,13 @@ import textwrap
 from collections.abc import Callable
 from functools import cache
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numba.cuda
 import numpy as np
 
 from mvsboost.errors import ParameterError
 from mvsboost.exact import numerics
-from mvsboost.exact.dtypes import TABLE
-from mvsboost.kernels.split import N_LIMITS
 
 cuda: Any = numba.cuda
 
@@ -27,13 +25,6 @@ SIMULATED = bool(vars(numba.config)["ENABLE_CUDASIM"])
 
 BLOCK = 4 if SIMULATED else 256
 """Threads of a block; a power of two, which sums over a block rely on."""
-
-SHARED_INTS = 9000
-"""Numbers that the threads of a block share: 48 KiB with those of the other types."""
-
-_SHARED_WORDS = 4 * TABLE
-
-_BLOCKS_EACH = 4  # of a processor, where they are all at work at one time
 
 MOST_BLOCKS = 2 if SIMULATED else 2048
 """Blocks of a launch; each thread takes one row after another until none is left."""
@@ -194,114 +185,10 @@ def kernel(function: Callable[..., Any]) -> Any:
     return cuda.jit(simulated)
 
 
-def whole_kernel(function: Callable[..., Any]) -> Any:
-    """A kernel of `launch_whole`; the function is called with a `Scratch` and its one argument.
-
-    It has so few registers that each processor has room for all its blocks.
-    """
-    inner = on_device(function)
-
-    def whole(argument: Any) -> None:
-        cuda.cg.this_grid()  # so that all blocks are at work, or the launch fails
-        ints = cuda.shared.array(SHARED_INTS, np.int32)
-        words = cuda.shared.array(_SHARED_WORDS, np.int64)
-        reals = cuda.shared.array(TABLE, np.float64)
-        limits = cuda.local.array(N_LIMITS, np.float64)
-        inner(Scratch(ints, words, reals, limits), argument)
-
-    if not SIMULATED:
-        return cuda.jit(whole, max_registers=64)
-
-    def simulated(argument: Any) -> None:
-        with np.errstate(all="ignore"):
-            whole(argument)
-
-    return cuda.jit(simulated)
-
-
-class Scratch(NamedTuple):
-    """Small arrays near the threads.
-
-    Attributes
-    ----------
-    ints, words, reals
-        Shared by a block: `SHARED_INTS` int32, four int64 for each thread or bin, and one float64.
-    limits
-        Of a thread alone: the limits of a split.
-    """
-
-    ints: Any
-    words: Any
-    reals: Any
-    limits: Any
-
-
-def launch_whole(compiled: Any, argument: Any) -> None:
-    """Run a kernel whose blocks are all at work at one time, so that they can meet."""
-    processors = 1
-    if not SIMULATED:
-        processors = _BLOCKS_EACH * cuda.get_current_device().MULTIPROCESSOR_COUNT
-    compiled[processors, BLOCK](argument)
-
-
 def launch(compiled: Any, n: int, *arguments: Any) -> None:
     """Run a kernel with threads for n items, or as many as are at work at one time."""
     blocks = max(1, min(MOST_BLOCKS, -(-n // BLOCK)))
     compiled[blocks, BLOCK](*arguments)
-
-
-@on_device
-def _meet_in_warp() -> None:
-    if not SIMULATED:
-        cuda.syncwarp()
-
-
-@on_device
-def thread() -> Any:
-    """The number of this thread in its block."""
-    return np.int64(cuda.threadIdx.x)
-
-
-@on_device
-def threads() -> Any:
-    """Threads of a block."""
-    return np.int64(cuda.blockDim.x)
-
-
-@on_device
-def block() -> Any:
-    """The number of this block."""
-    return np.int64(cuda.blockIdx.x)
-
-
-@on_device
-def blocks() -> Any:
-    """How many blocks there are."""
-    return np.int64(cuda.gridDim.x)
-
-
-@on_device
-def meet() -> None:
-    """Wait for the other threads of the block.
-
-    The barrier counts warps, so those of a warp that have parted come together first.
-    """
-    _meet_in_warp()
-    cuda.syncthreads()
-
-
-@on_device
-def meet_all(arrived: Any) -> None:
-    """Wait for the threads of all blocks, and see what they wrote; `arrived` begins with 0."""
-    cuda.threadfence()
-    meet()
-    if cuda.threadIdx.x == 0:
-        n = cuda.gridDim.x
-        last = (cuda.atomic.add(arrived, 0, 1) // n + 1) * n
-        while cuda.atomic.add(arrived, 0, 0) < last:
-            pass
-    meet()
-    cuda.threadfence()
 
 
 @on_device
@@ -322,15 +209,15 @@ def add_of_block(out: Any, at: Any, value: Any) -> None:
     room = cuda.shared.array(BLOCK, np.int64)
     thread, half = cuda.threadIdx.x, cuda.blockDim.x >> 1
     room[thread] = value
-    meet()
+    cuda.syncthreads()
     while half > 0:
         if thread < half:
             room[thread] += room[thread + half]
-        meet()
+        cuda.syncthreads()
         half >>= 1
     if thread == 0 and room[0] != 0:
         cuda.atomic.add(out, at, room[0])
-    meet()
+    cuda.syncthreads()
 
 
 @on_device
@@ -339,15 +226,15 @@ def raise_by_block(out: Any, at: Any, value: Any) -> None:
     room = cuda.shared.array(BLOCK, np.float64)
     thread, half = cuda.threadIdx.x, cuda.blockDim.x >> 1
     room[thread] = value
-    meet()
+    cuda.syncthreads()
     while half > 0:
         if thread < half:
             room[thread] = max(room[thread], room[thread + half])
-        meet()
+        cuda.syncthreads()
         half >>= 1
     if thread == 0:
         cuda.atomic.max(out, at, room[0])
-    meet()
+    cuda.syncthreads()
 
 
 def put(array: Any) -> Any:

@@ -27,12 +27,12 @@ from mvsboost.backends.cuda.device import (
 )
 from mvsboost.exact import numerics, random
 from mvsboost.exact.fixedpoint import HALF, QUARTER
-from mvsboost.kernels import histogram, sampling
+from mvsboost.kernels import sampling
 
 _exp, _log = formula(numerics.exp), formula(numerics.log)
 _coarse_sigmoid = formula(numerics.coarse_sigmoid)
 _row_bits, _uniform_from_bits = integers(random.row_bits), formula(random.uniform_from_bits)
-_rounded, _pair_of = formula(sampling.rounded), integers(histogram.pair_of)
+_rounded = formula(sampling.rounded)
 _TINY = 1e-16
 _INFINITE = np.float32(np.inf)
 
@@ -320,15 +320,9 @@ def pack_rows(
     key: Any,
     offset: Any,
     scales: Any,
-    bits: Any,
     words: Any,
-    total: Any,
 ) -> None:
-    """Quantise weighted gradients, a word a row, and add up their pairs; see `fixedpoint`.
-
-    With no `rows`, all of them with weight 1.
-    """
-    first = second = np.int64(0)
+    """Quantise weighted gradients, a word a row; with no `rows`, of all with weight 1."""
     for j in each(words.shape[0]):
         i, w = np.int64(j), 1.0
         if rows.shape[0] > 0:
@@ -338,31 +332,6 @@ def pack_rows(
         hessian = _rounded(times(times(w, h[i]), scales[1]), u)
         weight = _rounded(times(w, scales[2]), u)
         words[j] = (gradient << HALF) + (hessian << QUARTER) + weight
-        a, b = _pair_of(words[j], bits)
-        first += a
-        second += b
-    add_of_block(total, 0, first)
-    add_of_block(total, 1, second)
-
-
-# --- bins ---------------------------------------------------------------------------------------
-
-
-@kernel
-def lay_out(source: Any, bins: Any, columns: Any) -> None:
-    """Bins of rows, side by side in wider ones, and by column."""
-    n_features = source.shape[1]
-    for i in each(source.size):
-        row, f = i // n_features, i % n_features
-        bins[row, f] = columns[f, row] = source[row, f]
-
-
-@kernel
-def gather(bins: Any, rows: Any, out: Any) -> None:
-    """The bins of some rows side by side."""
-    width = bins.shape[1]
-    for i in each(out.size):
-        out[i // width, i % width] = bins[rows[i // width], i % width]
 
 
 # --- losses -------------------------------------------------------------------------------------
