@@ -63,41 +63,36 @@ def _batch(cases: Cases, first: int, last: int) -> tuple[Counter[str], list[str]
         process = fork.Process(target=_work, args=(cases, first, last, theirs))
         process.start()
         theirs.close()
-        number, ended, became = first, None, "crashed"
-        while ended is None:
+        number, became = first, "crashed"
+        while number < last:
             if not ours.poll(PATIENCE):
                 became = "hung"
                 process.kill()
                 break
             try:
-                said = ours.recv()
+                counted, failure = ours.recv()
             except EOFError:
                 break
-            number, ended = (said, None) if isinstance(said, int) else (number, said)
+            counts[counted] += 1
+            failures += failure
+            number += 1
         process.join()
-        if ended is not None:
-            counts.update(ended[0])
-            return counts, failures + ended[1]
-        counts[became] += 1
-        failures.append(f"case {number} {became}: its process ended with {process.exitcode}")
+        if number < last:
+            counts[became] += 1
+            failures.append(f"case {number} {became}: its process ended with {process.exitcode}")
         first = number + 1
     return counts, failures
 
 
 def _work(cases: Cases, first: int, last: int, report: Any) -> None:
-    """Each case is said before it is tried."""
+    """Try one case after another, and say at once what became of it."""
     state = cases.start()
-    counts: Counter[str] = Counter()
-    failures = []
     for number in range(first, last):
-        report.send(number)
         try:
-            counts[cases.check(state, number)] += 1
+            report.send((cases.check(state, number), []))
         except (Exception, SystemExit) as error:
-            counts["failed"] += 1
             place = traceback.extract_tb(error.__traceback__)[-1]
             notes = " ".join(getattr(error, "__notes__", []))
             told = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
             where = f"{Path(place.filename).name}:{place.lineno}"
-            failures.append(f"case {number}: {told} [{where}] {notes}")
-    report.send((counts, failures))
+            report.send(("failed", [f"case {number}: {told} [{where}] {notes}"]))
