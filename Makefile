@@ -41,9 +41,9 @@ unit-plain-numba: $(VENV)/dev.stamp
 coverage: $(VENV)/dev.stamp
 	$(BIN)/coverage report --skip-covered --fail-under=95
 
-# what the simulator runs in `make unit`, on a GPU, and its models beside those of the CPU
+# on a GPU what `make unit` runs on the simulator; numba-cuda uses what is deprecated in NumPy
 test-gpu: $(VENV)/dev.stamp
-	NUMBA_ENABLE_CUDASIM=0 $(BIN)/pytest -q tests/backends/test_cuda.py
+	NUMBA_ENABLE_CUDASIM=0 $(BIN)/pytest -q -W ignore::DeprecationWarning tests/backends/test_cuda.py
 
 # every dependency in the least version that pyproject.toml allows; needs Python 3.11 or 3.12.
 # Matplotlib 3.8 calls the newest pyparsing by names of old

@@ -29,6 +29,8 @@ BLOCK = 4 if SIMULATED else 256
 MOST_BLOCKS = 2 if SIMULATED else 2048
 """Blocks of a launch; each thread takes one row after another until none is left."""
 
+_FEWEST_BLOCKS = 1 if SIMULATED else 128  # Numba warns of fewer, and idle ones cost nothing
+
 
 def check_device() -> None:
     """Say what is missing where there is no GPU to work on."""
@@ -187,7 +189,7 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 def launch(compiled: Any, n: int, *arguments: Any) -> None:
     """Run a kernel with threads for n items, or as many as are at work at one time."""
-    blocks = max(1, min(MOST_BLOCKS, -(-n // BLOCK)))
+    blocks = max(_FEWEST_BLOCKS, min(MOST_BLOCKS, -(-n // BLOCK)))
     compiled[blocks, BLOCK](*arguments)
 
 
