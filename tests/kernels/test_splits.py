@@ -343,7 +343,7 @@ def test_all_bins_a_byte_can_hold():
         assert split.feature == 0
 
 
-@pytest.mark.filterwarnings("ignore:.* encountered in scalar multiply")  # without the JIT
+@pytest.mark.filterwarnings("ignore:.* encountered in scalar")  # without the JIT
 def test_a_gain_beyond_floats_is_no_split():
     """A child next to no hessian, whose score no file could keep."""
     units, limits = Packing(2.0**-600, 1.0, 1.0, 8), replace(OPEN, l2=2.0**-500)
