@@ -207,6 +207,7 @@ def test_an_objective_of_the_host():
     assert np.corrcoef(model.predict(X), y)[0, 1] > 0.7
 
 
+@pytest.mark.filterwarnings("ignore:'force_all_finite':FutureWarning")  # of older LightGBM
 def test_scikit_learns_manner_and_weights():
     X, y = rows(500)
     model = lgb.LGBMRegressor(
