@@ -80,6 +80,29 @@ class TreeArrays(Protocol):
         """Table of shape (n_nodes, 256): 1 where a bin goes to the left child."""
 
 
+def tests_of(tree: TreeArrays) -> tuple[NDArray[Any], ...]:
+    """What decides which leaf a row is in; values of leaves come later."""
+    return (
+        tree.feature,
+        tree.threshold,
+        tree.missing_left,
+        tree.left,
+        tree.categories,
+        tree.category_sets,
+    )
+
+
+def are_tests_of(tests: tuple[NDArray[Any], ...], tree: TreeArrays) -> bool:
+    """Whether these are the tests of a tree, or of the same one come another way.
+
+    The first of them may stand for all, if it is the tree's very array.
+    """
+    if tests[0] is tree.feature:
+        return True
+    others = tests_of(tree)
+    return len(tests) == len(others) and all(map(np.array_equal, tests, others))
+
+
 class Splits(NamedTuple):
     """The splits of a tree, for kernels; see `trees.tree.Tree`."""
 

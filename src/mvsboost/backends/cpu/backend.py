@@ -63,21 +63,7 @@ class _Leaves(NamedTuple):
 
     def are_of(self, tree: TreeArrays) -> bool:
         """Whether they are of this tree, or of the same one come another way."""
-        if self.tests[0] is tree.feature:
-            return True
-        tests = _tests_of(tree)
-        return len(tests) == len(self.tests) and all(map(np.array_equal, self.tests, tests))
-
-
-def _tests_of(tree: TreeArrays) -> tuple[NDArray[Any], ...]:
-    return (
-        tree.feature,
-        tree.threshold,
-        tree.missing_left,
-        tree.left,
-        tree.categories,
-        tree.category_sets,
-    )
+        return apply.are_tests_of(self.tests, tree)
 
 
 class CPUBackend:
@@ -528,7 +514,7 @@ class CPUBackend:
                 for a, b in self._blocks():
                     finder.find(self._pool(b - a), columns, number[a:b], a)
                     self._let_go()
-            self._leaves = _Leaves(_tests_of(tree), number, finder.node)
+            self._leaves = _Leaves(apply.tests_of(tree), number, finder.node)
         return self._leaves
 
     def leaf_sums(

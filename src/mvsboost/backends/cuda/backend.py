@@ -34,7 +34,7 @@ from mvsboost.backends.messages import (
 from mvsboost.backends.targets import target_range, target_sums
 from mvsboost.exact.dtypes import GRADIENT, PACKED, ROW, SCORE, WEIGHT
 from mvsboost.exact.fixedpoint import Packing, sum_scale
-from mvsboost.kernels.apply import TreeArrays
+from mvsboost.kernels.apply import TreeArrays, are_tests_of, tests_of
 from mvsboost.kernels.histogram import feature_offsets
 from mvsboost.kernels.sampling import RANK_BITS
 
@@ -87,7 +87,7 @@ class CUDABackend:
         self._range = GradientRange(0.0, 0.0, 0.0, -1)
         self._members: dict[RowSet, _Members] = {}
         self._n_nodes = 1
-        self._leaves_of: TreeArrays | None = None
+        self._leaves_of: tuple[NDArray[Any], ...] | None = None
         self._measured: RowMetric | None = None
 
     def set_baseline(self, baseline: NDArray[np.float64]) -> None:
@@ -328,10 +328,10 @@ class CUDABackend:
 
     def _leaves(self, tree: TreeArrays) -> Any:
         """The leaf of every row."""
-        if self._leaves_of is not tree:
+        if self._leaves_of is None or not are_tests_of(self._leaves_of, tree):
             nodes, sets = _on_device(tree)
             launch(over_nodes.find_leaves, self.n_rows, self._columns, nodes, sets, self._leaf)
-            self._leaves_of = tree
+            self._leaves_of = tests_of(tree)
         return self._leaf
 
     def leaf_sums(

@@ -8,7 +8,6 @@ import numpy as np
 
 from mvsboost.backends.cuda.device import (
     add,
-    add_of_block,
     bits_of_float32,
     each,
     integers,
@@ -25,18 +24,6 @@ _pair_of = integers(histogram.pair_of)
 # columns of a tree's nodes on the device
 FEATURE, THRESHOLD, MISSING_BIN, MISSING_LEFT, CATEGORIES, LEFT = range(6)
 N_COLUMNS = 6
-
-
-@kernel
-def sum_words(words: Any, bits: Any, out: Any) -> None:
-    """The packed words of all members together."""
-    first = second = np.int64(0)
-    for j in each(words.shape[0]):
-        a, b = _pair_of(words[j], bits)
-        first += a
-        second += b
-    add_of_block(out, 0, first)
-    add_of_block(out, 1, second)
 
 
 @kernel

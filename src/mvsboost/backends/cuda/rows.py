@@ -1,7 +1,8 @@
 """Kernels over rows: gradients, scores, sums, draws, losses.
 
-Each does what the verb of the same name does in `backends.reference`; formulas are those of the
-other backends (`device.formula`), sums are of integers, so results are the same to the bit. What
+Each does what the verb of the same name does in `backends.reference`. Exponentials, logarithms,
+random numbers and rounding are those of the other backends (`device.formula`), gradients and losses
+repeat theirs operation by operation, sums are of integers: results are the same to the bit. What
 a kernel finds it adds to, or raises, in an array that begins with zeros.
 """
 
@@ -36,9 +37,9 @@ _rounded = formula(sampling.rounded)
 _TINY = 1e-16
 _INFINITE = np.float32(np.inf)
 
-# what `range_of` finds
+# what `weigh` finds
 MAX_G, MAX_H, LESS_H, BAD = 0, 1, 2, 3
-"""Largest |g|, largest h, the largest of −h, and how many rows are not finite."""
+"""Largest |g|, largest h, the largest of −h, and whether a row is not finite."""
 
 
 # --- gradients ----------------------------------------------------------------------------------
