@@ -17,6 +17,7 @@ import numpy as np
 
 from mvsboost.exact.dtypes import TABLE
 from mvsboost.exact.fixedpoint import HALF
+from mvsboost.exact.numerics import bits_of
 from mvsboost.runtime.intrinsics import stack_array
 from mvsboost.runtime.jit import inlined, kernel, kernel_and_inlined
 
@@ -34,8 +35,11 @@ SMALLEST_GAIN = 1e-10
 """Gain, relative to the parent's score, under which a split is rounding noise."""
 
 _LOW = np.int64(0xFFFFFFFF)
+_ONE = np.int64(1)
 _SIGN, _BUT_SIGN = np.int64(63), np.int64(0x7FFFFFFFFFFFFFFF)
-_NEVER = np.int64(-0x7FF0000000000001)  # the key of -inf
+NEVER = np.int64(-0x7FF0000000000001)
+"""The rank of a split that is not allowed: that of a gain of -inf."""
+
 _LARGE = float(1 << 40)
 _LARGE_L2 = 2.0**400  # products of two such numbers and of sums are finite still
 
@@ -102,7 +106,7 @@ def _score(gradient: Any, hessian: Any, limits: Any, value: Any) -> Any:
 
 
 @inlined
-def _gain(first: Any, second: Any, total: Any, units: Any, bits: Any, limits: Any) -> Any:
+def split_gain(first: Any, second: Any, total: Any, units: Any, bits: Any, limits: Any) -> Any:
     """Gain of a split with these words on the left, and by how much the right's value is larger."""
     g, h = (total[0] >> bits) * units[GRADIENT], (total[1] >> HALF) * units[HESSIAN]
     # units are powers of two, so the right side's sums are exact differences
@@ -111,6 +115,62 @@ def _gain(first: Any, second: Any, total: Any, units: Any, bits: Any, limits: An
     v, va, vb = _value(g, h, limits), _value(ga, ha, limits), _value(gb, hb, limits)
     gain = _score(ga, ha, limits, va) + _score(gb, hb, limits, vb) - _score(g, h, limits, v)
     return gain, vb - va
+
+
+@inlined
+def plain_rank(
+    first: Any,
+    second: Any,
+    g: Any,
+    h: Any,
+    bits: Any,
+    l2: Any,
+    min_h: Any,
+    least_n: Any,
+    most_n: Any,
+) -> Any:
+    """An integer in the order of the gains of splits of one node, with these words on the left.
+
+    In units of the fields, which are powers of two, so that nothing rounds differently; the
+    parent's score is the same for all, and one division serves both sides.
+    """
+    ga, ha = np.float64(first >> bits), np.float64(second >> HALF)
+    gb, hb, n_left = g - ga, h - ha, first & ((_ONE << bits) - _ONE)
+    a, b = ha + l2, hb + l2
+    score = (ga * ga * b + gb * gb * a) / (a * b)
+    allowed = (n_left >= least_n) & (n_left <= most_n) & (ha >= min_h) & (hb >= min_h)
+    allowed &= score < np.inf
+    return bits_of(score) if allowed else NEVER
+
+
+@inlined
+def bounded_rank(
+    first: Any,
+    second: Any,
+    total: Any,
+    units: Any,
+    bits: Any,
+    limits: Any,
+    sign: Any,
+    min_h: Any,
+    least_n: Any,
+    most_n: Any,
+) -> Any:
+    """The same where values are bounded, or drawn to zero."""
+    gain, rise = split_gain(first, second, total, units, bits, limits)
+    n_left, h = first & ((_ONE << bits) - _ONE), np.float64(total[1] >> HALF)
+    ha = np.float64(second >> HALF)
+    allowed = (n_left >= least_n) & (n_left <= most_n) & (ha >= min_h) & (h - ha >= min_h)
+    allowed &= (sign * rise >= 0.0) & (gain == gain)
+    return _swap_order(bits_of(gain)) if allowed else NEVER
+
+
+@inlined
+def is_bounded(units: Any, limits: Any, sign: Any) -> Any:
+    """Whether splits are ranked by `bounded_rank`, not by `plain_rank`."""
+    l2, min_h = limits[L2] / units[HESSIAN], limits[MIN_CHILD_WEIGHT] / units[HESSIAN]
+    bounded = limits[LOWER] > -np.inf or limits[UPPER] < np.inf or sign != 0.0
+    return bounded or limits[L1] > 0.0 or not (l2 + min_h > 0.0 and l2 < _LARGE_L2)
 
 
 @inlined
@@ -124,39 +184,41 @@ def _rank(
     sign: Any,
     out: Any,
 ) -> None:
-    """Integers in the order of the gains of candidates with these words on the left.
+    """Ranks of candidates with these words on the left, `NEVER` where one is not allowed.
 
-    `_NEVER` where a candidate is not allowed. Without a branch, so that it vectorises.
+    Without a branch, so that it vectorises.
     """
-    count, least_n = (np.int64(1) << bits) - np.int64(1), np.int64(limits[MIN_SAMPLED])
-    most_n = (total[0] & count) - least_n
-    # in units of the fields, which are powers of two, so that nothing rounds differently
+    least_n = np.int64(limits[MIN_SAMPLED])
+    most_n = (total[0] & ((_ONE << bits) - _ONE)) - least_n
     l2, min_h = limits[L2] / units[HESSIAN], limits[MIN_CHILD_WEIGHT] / units[HESSIAN]
     g, h = np.float64(total[0] >> bits), np.float64(total[1] >> HALF)
-    bounded = limits[LOWER] > -np.inf or limits[UPPER] < np.inf or sign != 0.0
-    bounded = bounded or limits[L1] > 0.0
-    if bounded or not (l2 + min_h > 0.0 and l2 < _LARGE_L2):
+    if is_bounded(units, limits, sign):
         for t in range(first.shape[0]):
-            gain, rise = _gain(first[t], second[t], total, units, bits, limits)
-            n_left, ha = first[t] & count, np.float64(second[t] >> HALF)
-            allowed = (n_left >= least_n) & (n_left <= most_n) & (ha >= min_h) & (h - ha >= min_h)
-            allowed &= (sign * rise >= 0.0) & (gain == gain)
-            out[t] = _swap_order(np.float64(gain).view(np.int64)) if allowed else _NEVER
+            out[t] = bounded_rank(
+                first[t], second[t], total, units, bits, limits, sign, min_h, least_n, most_n
+            )
         return
-    # the parent's score is the same for all, and one division serves both sides
     for t in range(first.shape[0]):
-        ga, ha = np.float64(first[t] >> bits), np.float64(second[t] >> HALF)
-        gb, hb, n_left = g - ga, h - ha, first[t] & count
-        a, b = ha + l2, hb + l2
-        score = (ga * ga * b + gb * gb * a) / (a * b)
-        allowed = (n_left >= least_n) & (n_left <= most_n) & (ha >= min_h) & (hb >= min_h)
-        allowed &= score < np.inf
-        out[t] = np.float64(score).view(np.int64) if allowed else _NEVER
+        out[t] = plain_rank(first[t], second[t], g, h, bits, l2, min_h, least_n, most_n)
 
 
 @inlined
-def _drawn_rows(words: Any, bits: Any) -> Any:
+def drawn_rows(words: Any, bits: Any) -> Any:
+    """Rows of these words, of a node that has some."""
     return np.float64(max(words[0] & ((np.int64(1) << bits) - np.int64(1)), 1))
+
+
+@inlined
+def category_smoothing(total: Any, units: Any, bits: Any) -> Any:
+    """Hessian that is added to that of a category, in a node with these words."""
+    return CATEGORY_SUPPORT * ((total[1] >> HALF) * units[HESSIAN]) / drawn_rows(total, bits)
+
+
+@inlined
+def category_ratio(words: Any, smoothing: Any, units: Any, bits: Any) -> Any:
+    """Gradient over smoothed hessian of a category."""
+    gradient, hessian = (words[0] >> bits) * units[GRADIENT], (words[1] >> HALF) * units[HESSIAN]
+    return gradient / max(hessian + smoothing, 1e-300)
 
 
 @inlined
@@ -174,13 +236,10 @@ def _sort_categories(
         for i in range(np.uint64(n_listed)):
             order[n] = listed[i]
             n += np.uint64(histogram[listed[i], 0] & count >= CATEGORY_SUPPORT)
-    hessian = (total[1] >> HALF) * units[HESSIAN]
-    smoothing = CATEGORY_SUPPORT * hessian / _drawn_rows(total, bits)
+    smoothing = category_smoothing(total, units, bits)
     for i in range(n):
         c = order[i]
-        gradient = (histogram[c, 0] >> bits) * units[GRADIENT]
-        hessian = (histogram[c, 1] >> HALF) * units[HESSIAN]
-        value, j = gradient / max(hessian + smoothing, 1e-300), n_sorted
+        value, j = category_ratio(histogram[c], smoothing, units, bits), n_sorted
         while j > 0 and ratio[j - 1] > value:
             ratio[j], order[j] = ratio[j - 1], order[j - 1]
             j -= 1
@@ -266,7 +325,7 @@ def best_split_of(
     n = n_bins - 2 + n_sides
     if categorical:
         n = _sort_categories(part, listed, n_listed, total, units, bits, order)
-    best, place, threshold, chosen = _NEVER, np.int64(0), np.int64(0), np.int64(0)
+    best, place, threshold, chosen = NEVER, np.int64(0), np.int64(0), np.int64(0)
     cuts = np.int64(0)
     for side in range(n_sides):
         mirrored = side == 1 and categorical
@@ -296,14 +355,14 @@ def best_split_of(
             best, place, chosen = largest, low + where, np.int64(side)
             threshold = place if categorical else order[place]
     gains[f] = -np.inf
-    if best > _NEVER:
+    if best > NEVER:
         first_word, second_word = sums[chosen, 0, place], sums[chosen, 1, place]
-        gain, _ = _gain(first_word, second_word, total, units, bits, limits)
+        gain, _ = split_gain(first_word, second_word, total, units, bits, limits)
         gains[f] = gain if gain < np.inf else -np.inf  # next to no hessian in a child
         if n_sides == 1:  # a missing value not seen here follows the larger side
             chosen = np.int64(2 * (second_word & _LOW) >= (total[1] & _LOW))
     if categorical:
-        weight = (total[1] & _LOW) * units[WEIGHT] / _drawn_rows(total, bits)
+        weight = (total[1] & _LOW) * units[WEIGHT] / drawn_rows(total, bits)
         gains[f] -= n * (CATEGORY_NOISE * limits[DISPERSION] * weight)
     thresholds[f], sides[f] = threshold, chosen
 
