@@ -294,6 +294,56 @@ def _between(second: Any, n: Any, least: Any, most: Any) -> Any:
 
 
 @inlined
+def _sum_side(
+    part: Any,
+    listed: Any,
+    n_listed: Any,
+    categorical: Any,
+    n: Any,
+    side: Any,
+    cuts: Any,
+    order: Any,
+    sums: Any,
+) -> Any:
+    """Sums on the left of each cut, for one of the sides; returns how many cuts there are.
+
+    `cuts` is what it returned for the side before, `n` the number of bins to cut behind, or of
+    sorted categories.
+    """
+    first, second = sums[side, 0], sums[side, 1]
+    if categorical:
+        _sum_categories(part, order, n, side, first, second)
+        return np.int64(n)
+    if side == 0:
+        return _sum_bins(part, listed, n_listed, n, order, first, second)
+    missing0, missing1 = part[part.shape[0] - 1, 0], part[part.shape[0] - 1, 1]
+    for i in range(cuts):  # the same cuts, with missing values on the left
+        first[i] = sums[0, 0, i] + missing0
+        second[i] = sums[0, 1, i] + missing1
+    return cuts
+
+
+@inlined
+def _first_of_largest(ranks: Any, n: Any, best: Any) -> Any:
+    """Place of the largest of n ranks, the first of equal ones; -1 if none exceeds `best`."""
+    largest, place = best, np.int64(0)
+    for i in range(n):
+        largest = max(largest, ranks[i])
+    if largest == best:
+        return np.int64(-1)
+    while ranks[place] != largest:
+        place += 1
+    return place
+
+
+@inlined
+def _gain_by_chance(n: Any, total: Any, units: Any, bits: Any, limits: Any) -> Any:
+    """What splitting n categories must gain to be more than noise; see `CATEGORY_NOISE`."""
+    weight = (total[1] & _LOW) * units[WEIGHT] / drawn_rows(total, bits)
+    return n * (CATEGORY_NOISE * limits[DISPERSION] * weight)
+
+
+@inlined
 def best_split_of(
     part: Any,
     listed: Any,
@@ -315,56 +365,38 @@ def best_split_of(
     categorical ones t + 1 of the sorted categories, the last ones if the side is 1. Bins that
     are not `listed` have no rows; the list ascends and begins with 0, or is `ALL_BINS` long.
     """
-    sums, of_side, order = _side_sums(), _ranks_of_side(), _category_order()
-    # the smallest and largest weight on the left, in units
+    sums, ranks, order = _side_sums(), _ranks_of_side(), _category_order()
+    # the smallest weight on the left, in units
     least = np.int64(np.ceil(min(limits[MIN_SAMPLES_LEAF] / units[WEIGHT], _LARGE)))
-    most = (total[1] & _LOW) - least
     n_bins = part.shape[0] - 1
-    missing0, missing1 = part[n_bins, 0], part[n_bins, 1]
-    n_sides = 2 if categorical or missing0 != 0 or missing1 != 0 else 1
+    n_sides = 2 if categorical or part[n_bins, 0] != 0 or part[n_bins, 1] != 0 else 1
     n = n_bins - 2 + n_sides
     if categorical:
         n = _sort_categories(part, listed, n_listed, total, units, bits, order)
-    best, place, threshold, chosen = NEVER, np.int64(0), np.int64(0), np.int64(0)
-    cuts = np.int64(0)
+    best, place, chosen, cuts = NEVER, np.int64(0), np.int64(0), np.int64(0)
     for side in range(n_sides):
-        mirrored = side == 1 and categorical
-        if mirrored and (
+        if (side == 1 and categorical) and (
             n == 0 or (sums[0, 0, n - 1] == total[0] and sums[0, 1, n - 1] == total[1])
         ):
             break  # nothing besides the sorted categories: the same sets, left and right
-        first, second = sums[side, 0], sums[side, 1]
-        if categorical:
-            _sum_categories(part, order, n, side, first, second)
-            cuts = np.int64(n)
-        elif side == 0:
-            cuts = _sum_bins(part, listed, n_listed, n, order, first, second)
-        else:  # the same cuts, with missing values on the left
-            for i in range(cuts):
-                first[i] = sums[0, 0, i] + missing0
-                second[i] = sums[0, 1, i] + missing1
-        low, high = _between(second, cuts, least, most)
-        first, second, sign = first[low:high], second[low:high], np.float64(monotone)
-        _rank(first, second, total, units, bits, limits, sign, of_side)
-        largest, where = best, np.int64(0)
-        for i in range(first.shape[0]):
-            largest = max(largest, of_side[i])
-        if largest > best:
-            while of_side[where] != largest:
-                where += 1
-            best, place, chosen = largest, low + where, np.int64(side)
-            threshold = place if categorical else order[place]
-    gains[f] = -np.inf
+        cuts = _sum_side(part, listed, n_listed, categorical, n, side, cuts, order, sums)
+        low, high = _between(sums[side, 1], cuts, least, (total[1] & _LOW) - least)
+        first, second, sign = sums[side, 0, low:high], sums[side, 1, low:high], np.float64(monotone)
+        _rank(first, second, total, units, bits, limits, sign, ranks)
+        where = _first_of_largest(ranks, high - low, best)
+        if where >= 0:
+            best, place, chosen = ranks[where], low + where, np.int64(side)
+    gains[f], thresholds[f] = -np.inf, 0
     if best > NEVER:
         first_word, second_word = sums[chosen, 0, place], sums[chosen, 1, place]
         gain, _ = split_gain(first_word, second_word, total, units, bits, limits)
         gains[f] = gain if gain < np.inf else -np.inf  # next to no hessian in a child
+        thresholds[f] = place if categorical else order[place]
         if n_sides == 1:  # a missing value not seen here follows the larger side
             chosen = np.int64(2 * (second_word & _LOW) >= (total[1] & _LOW))
     if categorical:
-        weight = (total[1] & _LOW) * units[WEIGHT] / drawn_rows(total, bits)
-        gains[f] -= n * (CATEGORY_NOISE * limits[DISPERSION] * weight)
-    thresholds[f], sides[f] = threshold, chosen
+        gains[f] -= _gain_by_chance(n, total, units, bits, limits)
+    sides[f] = chosen
 
 
 @kernel
