@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from functools import cache
 
 import pytest
+from numba import types
+from numba.core.compiler import Flags
+from numba.core.registry import cpu_target
 
 from mvsboost.backends.cpu.compilation import jit_enabled
 from mvsboost.runtime import private
@@ -43,3 +47,24 @@ def test_insides_that_have_changed_are_not_used(monkeypatch, caplog):
     monkeypatch.setattr(private, "inlined_compiler", gone)
     assert not private.try_out()
     assert "plain numba.njit compiles kernels: cannot import name" in caplog.text
+
+
+def test_what_kernels_remember_is_theirs_alone():
+    typing = cpu_target.typing_context
+    own = private._remembering(typing)
+    args = (types.int64, types.int64)
+    known = own.resolve_function_type(operator.add, args, {})
+    assert own.resolve_function_type(operator.add, args, {}) is known
+    assert known == typing.resolve_function_type(operator.add, args, {})
+    assert "resolve_function_type" not in vars(typing)
+
+
+def test_options_are_settled_once_and_equal_those_they_were():
+    flags = Flags()
+    flags.nrt = True
+    settled = private._settled(flags)
+    assert private._settled(flags.copy()) is settled is settled.copy()
+    assert settled == flags
+    assert hash(settled) == hash(flags)
+    other = Flags()
+    assert private._settled(other) != settled != other

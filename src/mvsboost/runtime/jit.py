@@ -45,7 +45,9 @@ _NOT_KEPT: list[str] = []
 
 def kernel(function: F) -> F:
     """Compile a function of scalars and arrays, cached on disk, free of the GIL."""
-    options = private.KERNEL_OPTIONS if private.probe() else {}
+    options: dict[str, Any] = {}
+    if private.probe():
+        options = {"pipeline_class": private.kernel_compiler(), **private.KERNEL_OPTIONS}
     compiler = partial(numba.njit, error_model="numpy", nogil=True, **options)
     try:
         compiled = compiler(cache=True)(function)

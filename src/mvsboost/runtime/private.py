@@ -1,13 +1,15 @@
 """What this library uses of Numba's insides, and what it does without.
 
-Two things save a user time or a wrong answer, and Numba has no public way to either:
+Three things save a user time or a wrong answer, and Numba has no public way to any:
 
 - small functions that only kernels call are linked to these without machine code of their own, two
   seconds of a first fit (`inlined_compiler`);
+- what the compiler would look up for every call and operator of a kernel is looked up once, two
+  seconds more (`kernel_compiler`);
 - compiled kernels on disk are those of this very version of the library, and whole
   (`protect_cache`).
 
-`probe` tries both where this release of Numba is not known; if it fails, or where
+`probe` tries them where this release of Numba is not known; if it fails, or where
 `MVSBOOST_PLAIN_NUMBA` is set, kernels are compiled by plain `numba.njit`.
 """
 
@@ -20,6 +22,7 @@ import pickle
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from copy import copy
 from functools import cache, partial
 from glob import escape
 from pathlib import Path
@@ -33,6 +36,7 @@ __all__ = [
     "compiled_on_disk",
     "inlined_compiler",
     "is_known",
+    "kernel_compiler",
     "probe",
     "protect_cache",
     "try_out",
@@ -80,7 +84,8 @@ def try_out() -> bool:
     """Compile a kernel of one function, and look for what the cache is protected by."""
     try:
         one = numba.njit(pipeline_class=inlined_compiler(), **INLINED_OPTIONS)(lambda x: x + 1)
-        two = numba.njit(**KERNEL_OPTIONS)(lambda x: one(x) + 1)
+        compiler: Any = partial(numba.njit, pipeline_class=kernel_compiler())
+        two = compiler(**KERNEL_OPTIONS)(lambda x: one(x) + 1)
         kept: Any = numba.njit(cache=True)(try_out)
         file = kept._cache._cache_file
         names = ("_index_name", "_index_path", "_cache_path", "_data_name_pattern", "_version")
@@ -89,6 +94,90 @@ def try_out() -> bool:
     except Exception as error:
         logger.debug("plain numba.njit compiles kernels: %s", error)
         return False
+
+
+# --- what is looked up once -----------------------------------------------------------------------
+
+
+@cache
+def kernel_compiler() -> Any:
+    """Numba's compiler, which remembers signatures of operators and compares its options once."""
+    from numba.core.compiler import Compiler
+
+    class KernelCompiler(Compiler):
+        def __init__(
+            self,
+            typing: Any,
+            target: Any,
+            library: Any,
+            args: Any,
+            result: Any,
+            flags: Any,
+            *rest: Any,
+        ) -> None:
+            typing, flags = _remembering(typing), _settled(flags)
+            super().__init__(typing, target, library, args, result, flags, *rest)  # type: ignore[no-untyped-call]
+
+    return KernelCompiler
+
+
+@cache
+def _remembering(typing: Any) -> Any:
+    """Numba's typing, which other libraries use too, as kernels use it: with `_remember`."""
+    own = copy(typing)
+    own.resolve_function_type = partial(_remember, typing.resolve_function_type, {})
+    return own
+
+
+def _remember(
+    resolve: Callable[..., Any], known: dict[Any, Any], function: Any, args: Any, kws: Any
+) -> Any:
+    """The signature of a function for some types; remembered of operators and built-in functions.
+
+    Numba tries one definition after another, each time that an array is indexed or two numbers
+    are added. Other functions may register something when they are typed, so they always are.
+    """
+    key = getattr(function, "typing_key", function)
+    if kws or getattr(key, "__module__", None) not in ("_operator", "builtins"):
+        return resolve(function, args, kws)
+    asked = function, tuple(args)
+    if known.get(asked) is None:
+        known[asked] = resolve(function, args, kws)
+    return known[asked]
+
+
+_SETTLED: dict[Any, Any] = {}
+
+
+def _settled(flags: Any) -> Any:
+    """Options that nobody changes any more: Numba compares all of them for every call it types."""
+    known: Any = _SETTLED.get(flags)
+    kind: Any = type(flags)
+    if known is None:
+        known = _kind_of_settled(kind)(flags)
+        known.number, known.known = hash(flags), flags.values()
+        _SETTLED[flags.copy()] = known
+    return known
+
+
+@cache
+def _kind_of_settled(kind: Any) -> Any:
+    class Settled(kind):  # type: ignore[misc]
+        __slots__ = ("known", "number")
+
+        def values(self) -> Any:
+            return self.known
+
+        def __hash__(self) -> int:
+            return int(self.number)
+
+        def __eq__(self, other: object) -> bool:
+            return self is other or (isinstance(other, kind) and self.known == other.values())
+
+        def copy(self) -> Any:
+            return self
+
+    return Settled
 
 
 # --- functions that are linked to kernels ---------------------------------------------------------
@@ -101,7 +190,8 @@ def inlined_compiler() -> Any:
     Numba would optimise each by itself, and write machine code that nobody calls.
     """
     from numba.core.codegen import JITCodeLibrary
-    from numba.core.compiler import Compiler
+
+    compiler: Any = kernel_compiler()
 
     class Library(JITCodeLibrary):
         def finalize(self) -> None:
@@ -117,10 +207,10 @@ def inlined_compiler() -> Any:
         def codegen(self) -> Any:
             return _WithoutEnvironments(self._codegen)
 
-    class InlinedCompiler(Compiler):
+    class InlinedCompiler(compiler):  # type: ignore[misc]
         def __init__(self, typing: Any, target: Any, library: Any, *rest: Any) -> None:
             library = Library(target.codegen(), "inlined")  # type: ignore[no-untyped-call]
-            super().__init__(typing, target, library, *rest)  # type: ignore[no-untyped-call]
+            super().__init__(typing, target, library, *rest)
 
     return InlinedCompiler
 
