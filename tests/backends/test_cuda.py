@@ -25,6 +25,15 @@ N_ROWS = 30 if SIMULATED else 120
 OF_GRADIENTS = ["compute_gradients", "compute_gradients first order", "metrics"]
 
 
+@pytest.fixture(autouse=True)
+def often_switched():
+    """The simulator looks at its threads without a pause; so they have their turn sooner."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(5e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
 def agree(verb, case, make, make_rows, tree):
     objective, options = CASES[case]
     rows = make_rows(N_ROWS, **options)
