@@ -7,15 +7,24 @@ VENV := .venv
 BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 JOBS ?= 2
+TESTS = $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
+COUNTED = $(TESTS) -p tests.counting --cov --cov-report=
+PLAIN = MVSBOOST_PLAIN_NUMBA=1 NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)/plain-kernels
 SIZE ?= quick
 CASES ?= 20000
 
-.PHONY: demo test test-gpu test-oldest release-check campaign bench paper lint unit unit-nojit unit-plain-numba coverage docs clean
+# without it on disk every process compiles the bytecode of all that it imports, for seconds
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo test test-gpu test-oldest release-check campaign bench paper lint kernels plain-kernels unit unit-nojit unit-plain-numba coverage docs clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/mvsboost compare adult --target target --out demo-results
 
-test: lint unit unit-nojit unit-plain-numba coverage
+# mypy has one core, and kernels are compiled on the other: once, and not by every process of tests
+test: $(VENV)/dev.stamp
+	$(MAKE) -j $(JOBS) lint kernels plain-kernels
+	$(MAKE) -j 1 unit unit-nojit unit-plain-numba coverage
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
@@ -23,20 +32,25 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/mypy
 	PYTHONPATH=src:. $(BIN)/lint-imports
 
+kernels: $(VENV)/dev.stamp
+	$(BIN)/mvsboost warmup
+
+plain-kernels: $(VENV)/dev.stamp
+	$(PLAIN) $(BIN)/mvsboost warmup
+
 unit: $(VENV)/dev.stamp
 	rm -f .coverage .coverage.*
-	$(BIN)/pytest -q -n $(JOBS) --dist worksteal --cov --cov-report= --durations=10
+	$(COUNTED) --durations=10
 
 # kernels as plain Python: real tracebacks, and lines that coverage can count
 unit-nojit: $(VENV)/dev.stamp
-	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -n $(JOBS) --dist worksteal --cov --cov-append --cov-report= \
-		-m "not large" -W "ignore:overflow encountered:RuntimeWarning" --durations=10 \
+	NUMBA_DISABLE_JIT=1 $(COUNTED) --cov-append --durations=10 \
+		-m "not large" -W "ignore:overflow encountered:RuntimeWarning" \
 		tests/kernels tests/runtime tests/exact tests/trees tests/backends
 
 # what compiles kernels where Numba's insides are not what they were
 unit-plain-numba: $(VENV)/dev.stamp
-	MVSBOOST_PLAIN_NUMBA=1 NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)/plain-kernels $(BIN)/pytest -q -n $(JOBS) \
-		--dist worksteal tests/kernels tests/trees/test_grower.py tests/backends/test_models.py
+	$(PLAIN) $(TESTS) tests/kernels tests/trees/test_grower.py tests/backends/test_models.py
 
 coverage: $(VENV)/dev.stamp
 	$(BIN)/coverage report --skip-covered --fail-under=95
