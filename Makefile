@@ -23,7 +23,7 @@ demo: $(VENV)/demo.stamp
 
 # mypy has one core, and kernels are compiled on the other: once, and not by every process of tests
 test: $(VENV)/dev.stamp
-	$(MAKE) -j $(JOBS) lint kernels plain-kernels
+	$(MAKE) -j 3 lint kernels plain-kernels
 	$(MAKE) -j 1 unit unit-nojit unit-plain-numba coverage
 
 lint: $(VENV)/dev.stamp
