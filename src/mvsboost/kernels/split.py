@@ -337,7 +337,7 @@ def _first_of_largest(ranks: Any, n: Any, best: Any) -> Any:
 
 
 @inlined
-def _gain_by_chance(n: Any, total: Any, units: Any, bits: Any, limits: Any) -> Any:
+def gain_by_chance(n: Any, total: Any, units: Any, bits: Any, limits: Any) -> Any:
     """What splitting n categories must gain to be more than noise; see `CATEGORY_NOISE`."""
     weight = (total[1] & _LOW) * units[WEIGHT] / drawn_rows(total, bits)
     return n * (CATEGORY_NOISE * limits[DISPERSION] * weight)
@@ -395,7 +395,7 @@ def best_split_of(
         if n_sides == 1:  # a missing value not seen here follows the larger side
             chosen = np.int64(2 * (second_word & _LOW) >= (total[1] & _LOW))
     if categorical:
-        gains[f] -= _gain_by_chance(n, total, units, bits, limits)
+        gains[f] -= gain_by_chance(n, total, units, bits, limits)
     sides[f] = chosen
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,9 @@ from numpy.typing import NDArray
 
 from mvsboost.backends.cuda import nodes as over_nodes
 from mvsboost.backends.cuda import rows as over_rows
-from mvsboost.backends.cuda.device import launch, put, room, zeros
+from mvsboost.backends.cuda.device import filled, put, room
+from mvsboost.backends.cuda.growing import Members, TreeGrower
+from mvsboost.backends.cuda.programs import Copy, Numbers, Program, Queue, Step, signed, step
 from mvsboost.backends.draws import (
     AllRows,
     DrawRule,
@@ -26,13 +29,15 @@ from mvsboost.backends.messages import (
     DIGIT_BITS,
     BinnedRows,
     GradientRange,
+    GrownNodes,
     NodeSplit,
     RowMetric,
     RowObjective,
     RowSet,
+    TreeRequest,
 )
 from mvsboost.backends.targets import target_range, target_sums
-from mvsboost.exact.dtypes import GRADIENT, PACKED, ROW, SCORE, WEIGHT
+from mvsboost.exact.dtypes import GRADIENT, NODE, PACKED, ROW, SCORE, WEIGHT
 from mvsboost.exact.fixedpoint import Packing, sum_scale
 from mvsboost.kernels.apply import TreeArrays, are_tests_of, tests_of
 from mvsboost.kernels.histogram import feature_offsets
@@ -45,13 +50,15 @@ _SCORES = {
 }
 
 
-class _Members(NamedTuple):
-    """Rows that take part in a tree; all of them where `rows` is empty."""
+class _Sample(NamedTuple):
+    """Room for rows that grow a tree, and the program that fills it.
+
+    `bins` are theirs side by side; where no `rows` are named it is all rows.
+    """
 
     rows: Any
-    words: Any
-    node: Any
-    bits: int
+    members: Members
+    pack: Program
 
 
 class CUDABackend:
@@ -69,30 +76,53 @@ class CUDABackend:
         self.objective = objective
         self.n_rows = rows.n_rows
         self.n_outputs = objective.n_outputs
+        self._queue = Queue()
         shape = (self.n_outputs, self.n_rows)
-        self._bins = put(rows.bins)
-        self._columns = put(rows.bins.T if rows.columns is None else rows.columns)
+        n_words = -(-rows.bins.shape[1] // over_rows.BINS_OF_WORD)
+        self._bins = room((self.n_rows, n_words), np.int64)
+        self._run(step(over_rows.lay_out, self.n_rows, put(rows.bins), self._bins))
         self._y = put(rows.target)
         self._weight = put(np.empty(0) if rows.weight is None else rows.weight)
-        self._score = zeros(shape, SCORE)
+        self._score = filled(shape, SCORE)
         self._g, self._h = room(shape, GRADIENT), room(shape, GRADIENT)
         self._row_scores = room(self.n_rows, GRADIENT)
         self._losses = room(self.n_rows, np.float64)
-        self._leaf = room(self.n_rows, np.int32)
-        self._drawn_room = room(self.n_rows, ROW)
-        self._weights_room = room(self.n_rows, WEIGHT)
+        self._leaf = room(self.n_rows, NODE)
+        self._drawn, self._weights = room(self.n_rows, ROW), room(self.n_rows, WEIGHT)
         self._nobody, self._no_weights = put(np.empty(0, ROW)), put(np.empty(0, WEIGHT))
-        self._drawn, self._weights = self._nobody, self._no_weights
+        self._n_drawn = 0
         self._everybody = False
         self._range = GradientRange(0.0, 0.0, 0.0, -1)
-        self._members: dict[RowSet, _Members] = {}
+        self._grower = TreeGrower(self._queue, rows.n_bins)
         self._n_nodes = 1
+        self._packing: dict[RowSet, Packing] = {}
+        self._node: dict[RowSet, Any] = {}
+        self._room_for = -1
+        self._finding: tuple[Any, Program] | None = None
+        self._summing: dict[bool, tuple[Program, NDArray[np.int64]]] = {}
+        self._applying: tuple[Program, NDArray[np.float64]] | None = None
         self._leaves_of: tuple[NDArray[Any], ...] | None = None
         self._measured: RowMetric | None = None
 
+    def _program(
+        self, reals: int, integers: int, *kernels: tuple[Any, ...], down: Sequence[Copy] = ()
+    ) -> Program:
+        """A program of kernels over all rows, with their arguments but for the numbers."""
+        numbers = Numbers(reals, integers)
+        steps = [
+            step(kernel, self.n_rows, *arguments, *numbers.on_device)
+            for kernel, *arguments in kernels
+        ]
+        return Program(self._queue, numbers, steps, down=down)
+
+    def _run(self, *steps: Step) -> None:
+        """Run steps that are not to be repeated."""
+        Program(self._queue, Numbers(0, 0), steps).run()
+
     def set_baseline(self, baseline: NDArray[np.float64]) -> None:
         start = np.empty((0, 0)) if self.rows.start is None else self.rows.start
-        launch(over_rows.set_baseline, self.n_rows, put(baseline), put(start), self._score)
+        given = put(baseline), put(start), self._score
+        self._run(step(over_rows.set_baseline, self.n_rows, *given))
         self._measured = None
 
     def target_range(self) -> tuple[float, float]:
@@ -103,28 +133,48 @@ class CUDABackend:
 
     # --- gradients ------------------------------------------------------------------------------
 
-    def compute_gradients(self, order: int) -> GradientRange:
+    @cached_property
+    def _gradients(self) -> Program | None:
+        """The program of gradients, where the objective has a kernel."""
         # of the class itself: a subclass may have gradients of its own
         name = vars(type(self.objective)).get("kernel", "")
-        compiled = over_rows.GRADIENTS.get(name)
-        if compiled is None:
+        arrays = self._g, self._h
+        if name == "softmax":
+            compute = over_rows.softmax, self._y, self._score, *arrays
+            return self._before_weighing(compute)
+        if name not in over_rows.GRADIENTS:
+            return None
+        given = self._y, self._score, self._weight
+        return self._program(4, 2, (over_rows.GRADIENTS[name], *given, *arrays))
+
+    @cached_property
+    def _weigh(self) -> Program:
+        return self._before_weighing()
+
+    def _before_weighing(self, *kernels: tuple[Any, ...]) -> Program:
+        numbers = Numbers(4, 2)
+        arguments = self._weight, self._g, self._h, *numbers.on_device
+        steps = [step(kernel, self.n_rows, *given) for kernel, *given in kernels]
+        steps.append(step(over_rows.weigh, self.n_rows, *arguments))
+        return Program(self._queue, numbers, steps)
+
+    def compute_gradients(self, order: int) -> GradientRange:
+        program = self._gradients
+        if program is None:
             found = self.objective.gradients(self.rows.target, self.scores())
             with np.errstate(over="ignore"):  # what is no float32 is found below
                 g, h = (np.asarray(part, GRADIENT) for part in found)
             self._g.copy_to_device(np.ascontiguousarray(g))
             self._h.copy_to_device(np.ascontiguousarray(h))
-        else:
-            alpha = float(getattr(self.objective, "alpha", 0.0))
-            launch(compiled, self.n_rows, self._y, self._score, alpha, self._g, self._h)
-        start = put(np.array([0.0, -np.inf, -np.inf, 0.0]))
-        launch(over_rows.weigh, self.n_rows, self._weight, order == 1, self._g, self._h, start)
-        largest_g, largest_h, less_h, bad = start.copy_to_host().tolist()
-        self._range = GradientRange(largest_g, max(largest_h, 0.0), -less_h, self._bad_row(bad))
+            program = self._weigh
+        alpha = float(getattr(self.objective, "alpha", 0.0))
+        reals, integers = program.run((alpha, 0.0, -np.inf, -np.inf), (order == 1, 0))
+        _, largest_g, largest_h, less_h = reals.tolist()
+        bad = self._bad_row() if integers[over_rows.BAD] else -1
+        self._range = GradientRange(largest_g, max(largest_h, 0.0), -less_h, bad)
         return self._range
 
-    def _bad_row(self, bad: float) -> int:
-        if not bad:
-            return -1
+    def _bad_row(self) -> int:
         finite = np.ones(self.n_rows, np.bool_)
         for part in self.gradients():
             finite &= np.isfinite(part).all(axis=0)
@@ -133,175 +183,185 @@ class CUDABackend:
     def gradients(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         return self._g.copy_to_host(), self._h.copy_to_host()
 
+    @cached_property
+    def _moments(self) -> Program:
+        return self._program(4, 5, (over_rows.moment_sums, self._g, self._h))
+
     def gradient_sums(self, scales: NDArray[np.float64]) -> NDArray[np.int64]:
-        out = zeros((self.n_outputs, 4), np.int64)
-        launch(over_rows.moment_sums, self.n_rows, self._g, self._h, put(scales), out)
-        sums: NDArray[np.int64] = out.copy_to_host()
+        sums = np.empty((self.n_outputs, 4), np.int64)
+        for k in range(self.n_outputs):
+            sums[k] = self._moments.run(scales.tolist(), (0, 0, 0, 0, k))[1][:4]
         return sums
 
     # --- sampling -------------------------------------------------------------------------------
 
+    @cached_property
+    def _scores(self) -> Program:
+        return self._program(4, 1, (over_rows.score_rows, self._g, self._h, self._row_scores))
+
     def score_rows(self, rule: ScoreRule) -> float:
-        found, up, down = zeros(1, np.float64), rule.scale * rule.scale, 1.0 / rule.scale
-        launch(
-            over_rows.score_rows,
-            self.n_rows,
-            _SCORES[rule.score],
-            self._g,
-            self._h,
-            rule.lam,
-            up,
-            down,
-            self._row_scores,
-            found,
-        )
-        return float(found.copy_to_host()[0])
+        numbers = rule.lam, rule.scale * rule.scale, 1.0 / rule.scale, 0.0
+        reals, _ = self._scores.run(numbers, (_SCORES[rule.score],))
+        return float(reals[over_rows.LARGEST_SCORE])
 
     def row_scores(self) -> NDArray[np.float32]:
         scores: NDArray[np.float32] = self._row_scores.copy_to_host()
         return scores
 
+    @cached_property
+    def _threshold(self) -> Program:
+        return self._program(2, 3, (over_rows.threshold_sums, self._row_scores))
+
     def threshold_sums(self, mu: float, scale: float) -> tuple[int, int, int]:
-        out = zeros(3, np.int64)
-        launch(over_rows.threshold_sums, self.n_rows, self._row_scores, mu, scale, out)
-        small, large, zero = out.copy_to_host().tolist()
+        small, large, zero = self._threshold.run((mu, scale), (0, 0, 0))[1].tolist()
         return small, large, zero
 
+    @cached_property
+    def _ranks(self) -> tuple[Program, NDArray[np.int64]]:
+        counts, numbers = Copy.room(1 << RANK_BITS, np.int64), Numbers(0, 8)
+        arrays = self._row_scores, counts.device
+        steps = [
+            step(over_rows.clear, len(counts.host), counts.device),
+            step(over_rows.count_ranks, self.n_rows, *arrays, *numbers.on_device),
+        ]
+        return Program(self._queue, numbers, steps, down=[counts]), counts.host
+
     def rank_counts(self, key: RankKey, known_bits: int, prefix: int) -> NDArray[np.int64]:
-        cut_key, cut = key.only_below or (key.key, np.uint64(0))
-        out = zeros(1 << RANK_BITS, np.int64)
-        launch(
-            over_rows.count_ranks,
-            self.n_rows,
-            self._row_scores,
-            self.rows.offset,
-            key.key,
-            key.by_score,
-            key.only_below is not None,
-            cut_key,
-            cut,
-            known_bits,
-            np.uint64(prefix),
-            out,
-        )
-        counts: NDArray[np.int64] = out.copy_to_host()
+        program, counts = self._ranks
+        cut_key, below = key.only_below or (np.uint64(0), np.uint64(0))
+        given = signed(key.key), key.by_score, key.only_below is not None, signed(cut_key)
+        more = signed(below), known_bits, signed(np.uint64(prefix))
+        program.run((), (self.rows.offset, *given, *more))
         return counts
+
+    @cached_property
+    def _draw(self) -> Program:
+        arrays = self._drawn, self._weights
+        return self._program(
+            5,
+            10,
+            (over_rows.draw, self._row_scores, *arrays),
+            (over_rows.settle_draw, self._g, self._h, *arrays),
+        )
+
+    @cached_property
+    def _settle(self) -> Program:
+        arrays = self._drawn, self._weights
+        return self._program(5, 10, (over_rows.settle_draw, self._g, self._h, *arrays))
 
     def draw(self, rule: DrawRule) -> DrawSummary:
         n = self.n_rows
         self._everybody = isinstance(rule, AllRows)
         if self._everybody:
-            self._drawn, self._weights = self._nobody, self._no_weights
-            largest = self._range.max_gradient, self._range.max_hessian
+            self._n_drawn, largest = n, (self._range.max_gradient, self._range.max_hessian)
             return DrawSummary(n, n, 1.0, *largest, float(n), float(n))
-        found = zeros(3, np.float64)
-        drawn = self._draw(rule, found)
-        self._drawn, self._weights = self._drawn_room[:drawn], self._weights_room[:drawn]
-        heaviest = float(found.copy_to_host()[over_rows.LARGEST_WEIGHT])
-        scales = np.array([sum_scale(x, drawn) for x in (heaviest, heaviest * heaviest)])
-        sums, arrays = zeros(3, np.int64), (self._g, self._h, self._drawn, self._weights)
-        launch(over_rows.settle_draw, drawn, *arrays, put(scales), sums, found)
-        (certain, weight, squared), largest = sums.copy_to_host(), found.copy_to_host()
+        reals, integers = self._draw_by(rule)
+        drawn, heaviest = int(integers[over_rows.N_DRAWN]), float(reals[over_rows.LARGEST_WEIGHT])
+        self._n_drawn = drawn
+        scales = [sum_scale(x, drawn) for x in (heaviest, heaviest * heaviest)]
         return DrawSummary(
             n_rows=drawn,
-            n_certain=int(certain),
+            n_certain=int(integers[over_rows.N_CERTAIN]),
             max_weight=heaviest,
-            max_gradient=float(largest[over_rows.LARGEST_G]),
-            max_hessian=float(largest[over_rows.LARGEST_H]),
-            sum_weight=float(weight / scales[0]),
-            sum_weight_squared=float(squared / scales[1]),
+            max_gradient=float(reals[over_rows.LARGEST_WG]),
+            max_hessian=float(reals[over_rows.LARGEST_WH]),
+            sum_weight=float(integers[over_rows.SUM_WEIGHT] / scales[0]),
+            sum_weight_squared=float(integers[over_rows.SUM_SQUARED] / scales[1]),
         )
 
-    def _draw(self, rule: DrawRule, found: Any) -> int:
-        """Drawn rows and their weights into the room for them; their number."""
-        arguments = _arguments(rule)
-        if arguments is None:
-            ids = self.rows.ids
-            weights = rule.weights(self.row_scores(), ids)
-            drawn = np.flatnonzero(weights > 0)
-            if len(drawn):
-                self._drawn_room[: len(drawn)].copy_to_device(drawn.astype(ROW))
-                self._weights_room[: len(drawn)].copy_to_device(weights[drawn])
-            found.copy_to_device(np.array([weights.max(initial=0.0), 0.0, 0.0]))
-            return len(drawn)
-        kind, *numbers = arguments
-        n_drawn = zeros(1, np.int64)
-        launch(
-            over_rows.draw,
-            self.n_rows,
-            kind,
-            self._row_scores,
-            self.rows.offset,
-            *numbers,
-            self._drawn_room,
-            self._weights_room,
-            n_drawn,
-            found,
-        )
-        return int(n_drawn.copy_to_host()[0])
+    def _draw_by(self, rule: DrawRule) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Drawn rows and their weights into the room for them; the numbers of a draw."""
+        given = _numbers_of(rule)
+        if given is not None:
+            (kind, mu, weight), bits = given
+            return self._draw.run(
+                (mu, weight, 0.0, 0.0, 0.0),
+                (self.rows.offset, kind, *map(signed, bits), 0, 0, 0, 0),
+            )
+        weights = rule.weights(self.row_scores(), self.rows.ids)
+        drawn = np.flatnonzero(weights > 0)
+        n, heaviest = len(drawn), float(weights.max(initial=0.0))
+        if n:
+            self._drawn[:n].copy_to_device(drawn.astype(ROW))
+            self._weights[:n].copy_to_device(weights[drawn])
+        integers = (self.rows.offset, 0, 0, 0, 0, 0, n, 0, 0, 0)
+        return self._settle.run((0.0, 0.0, heaviest, 0.0, 0.0), integers)
 
     # --- trees ----------------------------------------------------------------------------------
+
+    @cached_property
+    def _all_rows(self) -> _Sample:
+        """All rows, as those that grow a tree."""
+        return self._sample_of(self.n_rows, self._nobody, self._no_weights, self._bins)
+
+    def _drawn_rows(self) -> _Sample:
+        """Room for the rows that are drawn, and some more."""
+        if self._room_for < self._n_drawn:
+            self._room_for = min(self._n_drawn + self._n_drawn // 8, self.n_rows)
+            bins = room((self._room_for, self._bins.shape[1]), np.int64)
+            self._of_drawn = self._sample_of(self._room_for, self._drawn, self._weights, bins)
+        return self._of_drawn
+
+    def _sample_of(self, n: int, rows: Any, weights: Any, bins: Any) -> _Sample:
+        words, numbers = room(n, PACKED), Numbers(3, 7)
+        arrays = self._g, self._h, rows, weights, words, self._bins, bins, *numbers.on_device
+        total = numbers.integers.device[over_rows.FIRST_WORD :]
+        program = Program(self._queue, numbers, [step(over_rows.pack_rows, n, *arrays)])
+        return _Sample(rows, Members(bins, words, room((2, n), ROW), total), program)
+
+    def _members(self, rows: RowSet) -> _Sample:
+        return self._all_rows if self._has_all(rows) else self._of_drawn
+
+    def _has_all(self, rows: RowSet) -> bool:
+        return self._everybody or rows is RowSet.ALL
+
+    def _size(self, rows: RowSet) -> int:
+        return self.n_rows if self._has_all(rows) else self._n_drawn
 
     def begin_tree(
         self, output: int, key: np.uint64, sample: Packing, all_rows: Packing | None
     ) -> None:
         self._leaves_of, self._n_nodes = None, 1
-        self._members[RowSet.SAMPLE] = self._pack(
-            output, key, sample, self._drawn, self._weights, all_of_them=self._everybody
-        )
+        self._node.clear()
+        self._packing = {RowSet.SAMPLE: sample}
         if all_rows is not None:
-            nobody = self._nobody, self._no_weights
-            self._members[RowSet.ALL] = self._pack(output, key, all_rows, *nobody, all_of_them=True)
+            self._packing[RowSet.ALL] = all_rows
+        if not self._everybody:
+            self._drawn_rows()
+        for rows, packing in self._packing.items():
+            numbers = self.rows.offset, signed(key), output, self._size(rows), packing.count_bits
+            self._members(rows).pack.start(packing.scales().tolist(), (*numbers, 0, 0))
 
-    def _pack(
-        self,
-        output: int,
-        key: np.uint64,
-        packing: Packing,
-        rows: Any,
-        weights: Any,
-        *,
-        all_of_them: bool,
-    ) -> _Members:
-        n = self.n_rows if all_of_them else len(rows)
-        words = room(n, PACKED)
-        launch(
-            over_rows.pack_rows,
-            n,
-            self._g[output],
-            self._h[output],
-            rows,
-            weights,
-            key,
-            self.rows.offset,
-            put(packing.scales()),
-            words,
-        )
-        return _Members(rows, words, zeros(n, np.int32), packing.count_bits)
+    def grow_whole_tree(self, request: TreeRequest) -> GrownNodes | None:
+        """Grow the tree on the device, unless all rows look too or it may become very large."""
+        leaves = self._grower.leaves(request)
+        if leaves is None or self.rows.bins.shape[1] > over_nodes.MOST_FEATURES:
+            return None
+        same_weight = int(request.sample.weight_scale) if self._everybody else -1
+        members, n = self._members(RowSet.SAMPLE).members, self._size(RowSet.SAMPLE)
+        nodes, tests, tables = self._grower.grow(request, leaves, members, n, same_weight)
+        self._find_leaves(tests, tables)
+        self._leaves_of = (nodes.feature,)
+        return nodes
 
     def histograms(
         self, rows: RowSet, nodes: Sequence[int], features: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        each = np.broadcast_to(features, (len(nodes), features.shape[-1]))
+        each = np.ascontiguousarray(np.broadcast_to(features, (len(nodes), features.shape[-1])))
         offsets = np.array([feature_offsets(self.rows.n_bins, row) for row in each])
-        members = self._members[rows]
-        slot_of_node = self._numbers(nodes)
-        out = zeros((len(nodes), int(offsets[:, -1].max(initial=0)), 2), PACKED)
-        launch(
-            over_nodes.add_nodes,
-            len(members.words),
-            self._bins,
-            members.rows,
-            members.words,
-            members.bits,
-            members.node,
-            slot_of_node,
-            put(each),
-            put(offsets),
-            out,
-        )
+        out = filled((len(nodes), int(offsets[:, -1].max(initial=0)), 2), PACKED)
+        sample, bits = self._members(rows), self._packing[rows].count_bits
+        members = self._bins, sample.rows, sample.members.words, put(np.array([bits]))
+        numbers = self._node_of(rows), self._numbers(nodes), put(each), put(offsets)
+        self._run(step(over_nodes.add_nodes, self._size(rows), *members, *numbers, out))
         found: NDArray[np.int64] = out.copy_to_host()
         return found
+
+    def _node_of(self, rows: RowSet) -> Any:
+        """The node of each member, where a tree grows verb by verb."""
+        if rows not in self._node:
+            self._node[rows] = filled(self._size(rows), NODE)
+        return self._node[rows]
 
     def _numbers(self, nodes: Sequence[int]) -> Any:
         """For each node its place among these, or -1."""
@@ -310,43 +370,57 @@ class CUDABackend:
         return put(numbers)
 
     def partition(self, rows: RowSet, splits: Sequence[NodeSplit]) -> None:
-        members = self._members[rows]
         sides = np.array([(s.feature, s.left, s.right) for s in splits], np.int32)
+        numbers = self._numbers([split.node for split in splits])
         self._n_nodes = max(self._n_nodes, int(sides[:, 1:].max()) + 1)
-        launch(
-            over_nodes.partition,
-            len(members.words),
-            self._bins,
-            members.rows,
-            members.node,
-            self._numbers([split.node for split in splits]),
-            put(sides),
-            put(np.array([split.goes_left for split in splits])),
+        members = self._bins, self._members(rows).rows, self._node_of(rows)
+        tables = put(np.array([split.goes_left for split in splits]))
+        self._run(
+            step(over_nodes.partition, self._size(rows), *members, numbers, put(sides), tables)
         )
 
     # --- after the tree -------------------------------------------------------------------------
 
-    def _leaves(self, tree: TreeArrays) -> Any:
-        """The leaf of every row."""
+    def _find_leaves(self, tests: Any, tables: Any) -> None:
+        """Find the leaf of every row by tests on the device."""
+        if self._finding is None or self._finding[0] is not tests:
+            walk = over_nodes.Walk(self._bins, tests, tables, self._leaf)
+            steps = [step(over_nodes.find_leaves, self.n_rows, walk)]
+            self._finding = tests, Program(self._queue, Numbers(0, 0), steps)
+        self._finding[1].start()
+
+    def _leaves(self, tree: TreeArrays) -> None:
+        """Find the leaf of every row, unless they are known."""
         if self._leaves_of is None or not are_tests_of(self._leaves_of, tree):
-            nodes, sets = _on_device(tree)
-            launch(over_nodes.find_leaves, self.n_rows, self._columns, nodes, sets, self._leaf)
+            tests = room(tree.n_nodes, np.int64)
+            self._run(step(over_nodes.pack_tests, tree.n_nodes, put(_parts_of_tests(tree)), tests))
+            self._find_leaves(tests, put(tree.goes_left()))
             self._leaves_of = tests_of(tree)
-        return self._leaf
 
     def leaf_sums(
         self, rows: RowSet, tree: TreeArrays, output: int, scales: NDArray[np.float64]
     ) -> NDArray[np.int64]:
-        leaf, out = self._leaves(tree), zeros((tree.n_nodes, 3), np.int64)
-        drawn, weights = self._nobody, self._no_weights
-        n = self.n_rows
-        if rows is RowSet.SAMPLE and not self._everybody:
-            drawn, weights, n = self._drawn, self._weights, len(self._drawn)
-        if n > 0:
-            g, h = self._g[output], self._h[output]
-            launch(over_nodes.sum_leaves, n, leaf, drawn, weights, g, h, put(scales), out)
-        sums: NDArray[np.int64] = out.copy_to_host()
-        return sums
+        self._leaves(tree)
+        n = tree.n_nodes
+        program, sums = self._leaf_sums_of(self._has_all(rows), n)
+        program.run(scales.tolist(), (output, self._size(rows), n))
+        return sums[:n].copy()
+
+    def _leaf_sums_of(self, everybody: bool, n: int) -> tuple[Program, NDArray[np.int64]]:
+        """The program that sums over leaves of a tree of up to so many nodes."""
+        known = self._summing.get(everybody)
+        if known is None or len(known[1]) < n:
+            sums, numbers = Copy.room((n, 3), np.int64), Numbers(3, 3)
+            drawn = (self._nobody, self._no_weights) if everybody else (self._drawn, self._weights)
+            arrays = self._leaf, *drawn, self._g, self._h, sums.device, *numbers.on_device
+            leaf_sums = over_nodes.LeafSums(*arrays)
+            steps = [
+                step(over_rows.clear, 3 * n, sums.device),
+                step(over_nodes.sum_leaves, self.n_rows, leaf_sums),
+            ]
+            known = Program(self._queue, numbers, steps, down=[sums]), sums.host
+            self._summing[everybody] = known
+        return known
 
     def residual_counts(
         self,
@@ -356,72 +430,76 @@ class CUDABackend:
         known_bits: int,
         scale: float,
     ) -> NDArray[np.int64]:
-        out = zeros((tree.n_nodes, 1 << DIGIT_BITS), np.int64)
-        launch(
-            over_nodes.count_residuals,
-            self.n_rows,
-            self._leaves(tree),
-            self._y,
-            self._score[output],
-            self._weight,
-            put(prefix),
-            known_bits,
-            scale,
-            out,
-        )
+        self._leaves(tree)
+        out, numbers = filled((tree.n_nodes, 1 << DIGIT_BITS), np.int64), Numbers(1, 2)
+        arrays = self._leaf, self._y, self._score, self._weight, put(prefix), out
+        steps = [step(over_nodes.count_residuals, self.n_rows, *arrays, *numbers.on_device)]
+        Program(self._queue, numbers, steps).run((scale,), (output, known_bits))
         counts: NDArray[np.int64] = out.copy_to_host()
         return counts
 
     def apply_tree(self, tree: TreeArrays, output: int) -> None:
         self._measured = None
-        leaf, value = self._leaves(tree), put(tree.value)
-        launch(over_nodes.add_values, self.n_rows, leaf, value, self._score[output])
+        self._leaves(tree)
+        if self._applying is None or len(self._applying[1]) < tree.n_nodes:
+            values, numbers = Copy.room(tree.n_nodes, np.float64), Numbers(0, 1)
+            arrays = self._leaf, values.device, self._score, *numbers.on_device
+            steps = [step(over_nodes.add_values, self.n_rows, *arrays)]
+            self._applying = Program(self._queue, numbers, steps, up=[values]), values.host
+        program, value = self._applying
+        program.settle()
+        value[: tree.n_nodes] = tree.value
+        program.start((), (output,))
+
+    @cached_property
+    def _loss_programs(self) -> dict[str, Program]:
+        arrays = self._y, self._score, self._weight, self._losses
+        return {
+            name: self._program(1, 1, (compute, *arrays))
+            for name, compute in over_rows.LOSSES.items()
+        }
+
+    @cached_property
+    def _sum_of_losses(self) -> Program:
+        return self._program(1, 1, (over_rows.fixed_point_sum, self._losses))
 
     def metric_range(self, metric: RowMetric) -> float:
-        compiled, self._measured = over_rows.LOSSES.get(metric.kernel), metric
-        if compiled is None:
+        program, self._measured = self._loss_programs.get(metric.kernel), metric
+        if program is None:
             losses = metric.rowwise(self.rows.target, self.scores())
             losses = losses if self.rows.weight is None else losses * self.rows.weight
             self._losses.copy_to_device(np.ascontiguousarray(losses, np.float64))
             return float(np.abs(losses).max(initial=0.0))
-        found, rows = zeros(2, np.float64), (self._y, self._score, self._weight)
-        launch(compiled, self.n_rows, *rows, self._losses, found)
-        largest, odd = found.copy_to_host().tolist()
+        (largest,), (odd,) = program.run((0.0,), (0,))
         return float(np.nan if odd else largest)
 
     def metric_sums(self, metric: RowMetric, scale: float) -> int:
         if self._measured is not metric:
             self.metric_range(metric)
-        out = zeros(1, np.int64)
-        launch(over_rows.fixed_point_sum, self.n_rows, self._losses, scale, out)
-        return int(out.copy_to_host()[0])
+        return int(self._sum_of_losses.run((scale,), (0,))[1][0])
 
     def scores(self) -> NDArray[np.float64]:
         scores: NDArray[np.float64] = self._score.copy_to_host()
         return scores
 
 
-def _on_device(tree: TreeArrays) -> tuple[Any, Any]:
-    """The tests of a tree, a row a node, and its category sets."""
-    nodes = np.empty((tree.n_nodes, over_nodes.N_COLUMNS), np.int32)
-    nodes[:, over_nodes.FEATURE] = tree.feature
-    nodes[:, over_nodes.THRESHOLD] = tree.threshold
-    nodes[:, over_nodes.MISSING_BIN] = tree.missing_bin
-    nodes[:, over_nodes.MISSING_LEFT] = tree.missing_left
-    nodes[:, over_nodes.CATEGORIES] = tree.categories
-    nodes[:, over_nodes.LEFT] = tree.left
-    return put(nodes), put(tree.category_sets)
+def _parts_of_tests(tree: TreeArrays) -> NDArray[np.int64]:
+    """What `nodes.test_of` makes the tests of a tree from."""
+    parts = np.empty((tree.n_nodes, 6), np.int64)
+    parts[:, 0], parts[:, 1], parts[:, 2] = tree.left, tree.feature, tree.threshold
+    parts[:, 3], parts[:, 4] = tree.missing_bin, tree.missing_left
+    parts[:, 5] = tree.categories >= 0
+    return parts
 
 
-def _arguments(rule: DrawRule) -> tuple[Any, ...] | None:
-    """The kind of a rule that has a kernel, and what that is called with; None of another."""
+def _numbers_of(rule: DrawRule) -> tuple[tuple[Any, ...], tuple[np.uint64, ...]] | None:
+    """Of a rule that has a kernel: kind, µ and weight, and keys and cuts; None of another."""
     none = np.uint64(0)
     if isinstance(rule, Poisson):
-        return over_rows.POISSON, rule.mu, none, none, rule.key, none, 0.0
+        return (over_rows.POISSON, rule.mu, 0.0), (none, none, rule.key, none)
     if isinstance(rule, SmallestKeys):
-        numbers = rule.key, rule.cut, rule.weight
-        return over_rows.SMALLEST_KEYS, 0.0, none, none, *numbers
+        return (over_rows.SMALLEST_KEYS, 0.0, rule.weight), (none, none, rule.key, rule.cut)
     if isinstance(rule, TopAndRest):
-        top, rest = (rule.top_key, rule.top_cut), (rule.rest_key, rule.rest_cut)
-        return over_rows.TOP_AND_REST, 0.0, *top, *rest, rule.rest_weight
+        bits = rule.top_key, rule.top_cut, rule.rest_key, rule.rest_cut
+        return (over_rows.TOP_AND_REST, 0.0, rule.rest_weight), bits
     return None

@@ -1,4 +1,4 @@
-"""What is asked of Numba's CUDA: formulas, kernels and their launches, sums over a block.
+"""What is asked of Numba's CUDA: formulas, kernels, and what the threads of a warp or block share.
 
 With ``NUMBA_ENABLE_CUDASIM=1`` kernels run as plain Python, thread by thread, for tests.
 """
@@ -10,6 +10,7 @@ import inspect
 import textwrap
 from collections.abc import Callable
 from functools import cache
+from threading import RLock
 from types import FunctionType
 from typing import Any
 
@@ -18,18 +19,40 @@ import numpy as np
 
 from mvsboost.errors import ParameterError
 from mvsboost.exact import numerics
+from mvsboost.exact.dtypes import BIN, TABLE
+from mvsboost.kernels.split import N_LIMITS
 
 cuda: Any = numba.cuda
 
 SIMULATED = bool(vars(numba.config)["ENABLE_CUDASIM"])
 
 BLOCK = 4 if SIMULATED else 256
-"""Threads of a block; a power of two, which sums over a block rely on."""
+"""Threads of a block."""
 
-MOST_BLOCKS = 2 if SIMULATED else 2048
+LANES = BLOCK if SIMULATED else 32
+"""Threads of a warp."""
+
+WARPS = BLOCK // LANES
+"""Warps of a block."""
+
+MOST_BLOCKS = 2 if SIMULATED else 2112
 """Blocks of a launch; each thread takes one row after another until none is left."""
 
-_FEWEST_BLOCKS = 1 if SIMULATED else 128  # Numba warns of fewer, and idle ones cost nothing
+SHARED_INTS = 8224
+"""Four for each bin of eight features of 256."""
+
+SHARED_WORDS = 1024
+
+ROWS_AT_ONCE = 4
+"""Rows that a thread fetches before it works on them: memory answers late, but many at a time."""
+
+BINS_EACH = TABLE // LANES
+"""Bins of a histogram for each lane of a warp."""
+
+FEWEST_BLOCKS = 1 if SIMULATED else 128
+"""Numba warns of fewer, and idle ones cost nothing."""
+
+_ALL_LANES = 0xFFFFFFFF
 
 
 def check_device() -> None:
@@ -44,11 +67,23 @@ def check_device() -> None:
 
 
 def on_device(function: Callable[..., Any]) -> Any:
-    """A function that kernels call."""
-    return function if SIMULATED else cuda.jit(device=True)(function)
+    """A function that kernels call.
+
+    Always inlined: the compiler may give the two sides of a branch a call each of a function in
+    which threads wait for one another, and then they wait for ever.
+    """
+    return function if SIMULATED else cuda.jit(device=True, forceinline=True)(function)
+
+
+@cache
+def processors() -> int:
+    """Multiprocessors of the GPU."""
+    return 1 if SIMULATED else int(cuda.get_current_device().MULTIPROCESSOR_COUNT)
 
 
 # --- scalars ------------------------------------------------------------------------------------
+
+_EXPONENT = np.int64(0x7FF0000000000000)
 
 _ON_DEVICE: dict[Any, Any] = {}
 """What formulas call on the device in place of these functions."""
@@ -70,6 +105,10 @@ if SIMULATED:
     def bits_of_float32(x: Any) -> Any:
         """The bits of a float32, as an uint32."""
         return np.float32(x).view(np.uint32)
+
+    def power_of_two(x: Any) -> Any:
+        """The largest power of two that is at most a positive float64, unless subnormal."""
+        return (np.float64(x).view(np.int64) & _EXPONENT).view(np.float64)
 
     _floor: Any = np.floor
 
@@ -109,6 +148,11 @@ else:
     @on_device
     def _float64_of(bits: Any) -> Any:
         return libdevice.longlong_as_double(np.int64(bits))
+
+    @on_device
+    def power_of_two(x: Any) -> Any:
+        """The largest power of two that is at most a positive float64, unless subnormal."""
+        return _float64_of(_bits_of(x) & _EXPONENT)
 
     _ON_DEVICE |= {numerics.bits_of: _bits_of, numerics.float64_of: _float64_of}
 
@@ -153,13 +197,13 @@ def formula(function: Any) -> Any:
 
 
 @cache
-def integers(function: Any) -> Any:
+def whole_numbers(function: Any) -> Any:
     """A function of integers for the device, as it is, with those of this package that it calls."""
     plain: Any = getattr(function, "py_func", function)
     names = dict(plain.__globals__)
     for name in plain.__code__.co_names:
         if _is_ours(names.get(name)):
-            names[name] = integers(names[name])
+            names[name] = whole_numbers(names[name])
     return on_device(FunctionType(plain.__code__, names, plain.__name__))
 
 
@@ -172,7 +216,7 @@ def _is_ours(value: Any) -> bool:
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """A function that `launch` runs on the device.
+    """A function that programs run on the device; it finds what to do in its arguments.
 
     It sees CUDA through the functions below alone: the simulator puts itself in the place of CUDA
     in the room of the function that it runs, which is this one.
@@ -187,10 +231,109 @@ def kernel(function: Callable[..., Any]) -> Any:
     return cuda.jit(simulated)
 
 
-def launch(compiled: Any, n: int, *arguments: Any) -> None:
-    """Run a kernel with threads for n items, or as many as are at work at one time."""
-    blocks = max(_FEWEST_BLOCKS, min(MOST_BLOCKS, -(-n // BLOCK)))
-    compiled[blocks, BLOCK](*arguments)
+_ALONE = RLock()
+
+
+def in_place(function: Callable[..., Any]) -> Any:
+    """A function whose lines are put where it is called, so that it can return an array.
+
+    The simulator may give two threads that ask for an array at the same time one each, and has one
+    for each line that asks.
+    """
+    if not SIMULATED:
+        return cuda.jit(device=True, inline="always")(function)
+
+    def alone() -> Any:
+        with _ALONE:
+            return function()
+
+    return alone
+
+
+@in_place
+def shared_ints() -> Any:
+    """`SHARED_INTS` int32 that the threads of a block share."""
+    return cuda.shared.array(SHARED_INTS, np.int32)
+
+
+@in_place
+def shared_words() -> Any:
+    """`SHARED_WORDS` int64 that the threads of a block share."""
+    return cuda.shared.array(SHARED_WORDS, np.int64)
+
+
+@in_place
+def shared_reals_of_bins() -> Any:
+    """For each warp of a block a float64 for each entry of a table."""
+    return cuda.shared.array((WARPS, TABLE), np.float64)
+
+
+@in_place
+def shared_bins() -> Any:
+    """For each warp of a block a bin for each entry of a table."""
+    return cuda.shared.array((WARPS, TABLE), BIN)
+
+
+@in_place
+def _sums_of_warps() -> Any:
+    return cuda.shared.array(WARPS, np.int64)
+
+
+@in_place
+def _values_of_warps() -> Any:
+    return cuda.shared.array(WARPS, np.float64)
+
+
+@in_place
+def _tags_of_warps() -> Any:
+    return cuda.shared.array(WARPS, np.int64)
+
+
+@in_place
+def _word_of_block() -> Any:
+    return cuda.shared.array(1, np.int64)
+
+
+@in_place
+def own_limits() -> Any:
+    """`N_LIMITS` float64 of a thread."""
+    return cuda.local.array(N_LIMITS, np.float64)
+
+
+@in_place
+def own_words() -> Any:
+    """`BINS_EACH` int64 of a thread."""
+    return cuda.local.array(BINS_EACH, np.int64)
+
+
+@in_place
+def own_rows() -> Any:
+    """`ROWS_AT_ONCE` int64 of a thread."""
+    return cuda.local.array(ROWS_AT_ONCE, np.int64)
+
+
+@in_place
+def own_reals() -> Any:
+    """`ROWS_AT_ONCE` float64 of a thread."""
+    return cuda.local.array(ROWS_AT_ONCE, np.float64)
+
+
+@in_place
+def own_fields() -> Any:
+    """Four int32 for each of `ROWS_AT_ONCE` rows of a thread."""
+    return cuda.local.array((ROWS_AT_ONCE, 4), np.int32)
+
+
+@on_device
+def batches(n: Any) -> Any:
+    """The first of each `ROWS_AT_ONCE` items of n that are this thread's; see `nth`."""
+    return range(cuda.grid(1), n, ROWS_AT_ONCE * cuda.gridsize(1))
+
+
+@on_device
+def nth(first: Any, u: Any) -> Any:
+    """Item u of a batch; it may be beyond the last."""
+    return first + u * cuda.gridsize(1)
 
 
 @on_device
@@ -200,43 +343,182 @@ def each(n: Any) -> Any:
 
 
 @on_device
+def thread() -> Any:
+    """The number of this thread in its block."""
+    return np.int64(cuda.threadIdx.x)
+
+
+@on_device
+def lane() -> Any:
+    """The number of this thread in its warp."""
+    return np.int64(cuda.threadIdx.x) % LANES
+
+
+@on_device
+def warp() -> Any:
+    """The number of this warp in its block."""
+    return np.int64(cuda.threadIdx.x) // LANES
+
+
+@on_device
+def threads() -> Any:
+    """Threads of a block."""
+    return np.int64(cuda.blockDim.x)
+
+
+@on_device
+def block() -> Any:
+    """The number of this block."""
+    return np.int64(cuda.blockIdx.x)
+
+
+@on_device
+def blocks() -> Any:
+    """How many blocks there are."""
+    return np.int64(cuda.gridDim.x)
+
+
+@on_device
+def meet() -> None:
+    """Wait for the other threads of the block."""
+    cuda.syncthreads()
+
+
+@on_device
+def publish() -> None:
+    """Let other blocks see what this thread wrote, and see what they published."""
+    cuda.threadfence()
+
+
+@on_device
 def add(out: Any, at: Any, value: Any) -> Any:
     """Add to an entry that other threads may add to; returns what was there."""
     return cuda.atomic.add(out, at, value)
 
 
+# --- over a warp or a block, every thread of which must ask -------------------------------------
+
+if SIMULATED:  # where a block is a warp
+
+    @in_place
+    def _values_of_lanes() -> Any:
+        return cuda.shared.array(BLOCK, object)
+
+    @in_place
+    def _tags_of_lanes() -> Any:
+        return cuda.shared.array(BLOCK, object)
+
+    def meet_in_warp() -> None:
+        """Wait for the other lanes, and see what they wrote."""
+        cuda.syncthreads()
+
+    def scan_of_warp(value: Any) -> Any:
+        """The sum of an int64 over the lanes before this one, and over all."""
+        room = _tags_of_lanes()
+        room[cuda.threadIdx.x] = value
+        cuda.syncthreads()
+        before, total = np.int64(room[: cuda.threadIdx.x].sum()), np.int64(room[:].sum())
+        cuda.syncthreads()
+        return before, total
+
+    def best_of_warp(value: Any, tag: Any) -> Any:
+        """The largest value of all lanes, and the smallest tag that comes with it."""
+        values, tags = _values_of_lanes(), _tags_of_lanes()
+        values[cuda.threadIdx.x], tags[cuda.threadIdx.x] = value, tag
+        cuda.syncthreads()
+        best = values[:].max()
+        its = tags[:][values[:] == best].min()
+        cuda.syncthreads()
+        return best, its
+
+else:
+
+    @on_device
+    def meet_in_warp() -> None:
+        """Wait for the other lanes, and see what they wrote."""
+        cuda.syncwarp()
+
+    @on_device
+    def scan_of_warp(value: Any) -> Any:
+        """The sum of an int64 over the lanes before this one, and over all."""
+        total, step = value, 1
+        while step < LANES:
+            more = cuda.shfl_up_sync(_ALL_LANES, total, step)
+            total += more if lane() >= step else np.int64(0)
+            step *= 2
+        return total - value, cuda.shfl_sync(_ALL_LANES, total, LANES - 1)
+
+    @on_device
+    def best_of_warp(value: Any, tag: Any) -> Any:
+        """The largest value of all lanes, and the smallest tag that comes with it."""
+        step = 1
+        while step < LANES:
+            other = cuda.shfl_xor_sync(_ALL_LANES, value, step)
+            its_tag = cuda.shfl_xor_sync(_ALL_LANES, tag, step)
+            if other > value or (other == value and its_tag < tag):
+                value, tag = other, its_tag
+            step *= 2
+        return value, tag
+
+
+@on_device
+def scan_of_block(value: Any) -> Any:
+    """The sum of an int64 over the threads before this one, and over all."""
+    of_warps = _sums_of_warps()
+    before, of_warp = scan_of_warp(value)
+    of_warps[warp()] = of_warp
+    cuda.syncthreads()
+    total = np.int64(0)
+    for other in range(WARPS):
+        before += of_warps[other] if other < warp() else np.int64(0)
+        total += of_warps[other]
+    cuda.syncthreads()
+    return before, total
+
+
+@on_device
+def best_of_block(value: Any, tag: Any) -> Any:
+    """The largest float64 of all threads, and the smallest tag that comes with it."""
+    values, tags = _values_of_warps(), _tags_of_warps()
+    values[warp()], tags[warp()] = best_of_warp(value, tag)
+    cuda.syncthreads()
+    value, tag = values[0], tags[0]
+    for other in range(1, WARPS):
+        if values[other] > value or (values[other] == value and tags[other] < tag):
+            value, tag = values[other], tags[other]
+    cuda.syncthreads()
+    return value, tag
+
+
+@on_device
+def share_of_block(value: Any) -> Any:
+    """The int64 of the first thread, for all threads of a block."""
+    room = _word_of_block()
+    if cuda.threadIdx.x == 0:
+        room[0] = value
+    cuda.syncthreads()
+    value = room[0]
+    cuda.syncthreads()
+    return value
+
+
 @on_device
 def add_of_block(out: Any, at: Any, value: Any) -> None:
-    """Add the sum of an int64 over all threads of a block to an entry; each must ask."""
-    room = cuda.shared.array(BLOCK, np.int64)
-    thread, half = cuda.threadIdx.x, cuda.blockDim.x >> 1
-    room[thread] = value
-    cuda.syncthreads()
-    while half > 0:
-        if thread < half:
-            room[thread] += room[thread + half]
-        cuda.syncthreads()
-        half >>= 1
-    if thread == 0 and room[0] != 0:
-        cuda.atomic.add(out, at, room[0])
-    cuda.syncthreads()
+    """Add the sum of an int64 over all threads of a block to an entry."""
+    _, total = scan_of_block(value)
+    if cuda.threadIdx.x == 0 and total != 0:
+        cuda.atomic.add(out, at, total)
 
 
 @on_device
 def raise_by_block(out: Any, at: Any, value: Any) -> None:
-    """Raise an entry to the largest of a float64 over all threads of a block; each must ask."""
-    room = cuda.shared.array(BLOCK, np.float64)
-    thread, half = cuda.threadIdx.x, cuda.blockDim.x >> 1
-    room[thread] = value
-    cuda.syncthreads()
-    while half > 0:
-        if thread < half:
-            room[thread] = max(room[thread], room[thread + half])
-        cuda.syncthreads()
-        half >>= 1
-    if thread == 0:
-        cuda.atomic.max(out, at, room[0])
-    cuda.syncthreads()
+    """Raise an entry to the largest of a float64 over all threads of a block."""
+    largest, _ = best_of_block(value, np.int64(0))
+    if cuda.threadIdx.x == 0:
+        cuda.atomic.max(out, at, largest)
+
+
+# --- arrays -------------------------------------------------------------------------------------
 
 
 def put(array: Any) -> Any:
@@ -249,6 +531,11 @@ def room(shape: Any, dtype: Any) -> Any:
     return cuda.device_array(shape, dtype)
 
 
-def zeros(shape: Any, dtype: Any) -> Any:
-    """Room on the device that holds zeros."""
-    return put(np.zeros(shape, dtype))
+def filled(shape: Any, dtype: Any, value: Any = 0) -> Any:
+    """Room on the device that holds a value everywhere."""
+    return put(np.full(shape, value, dtype))
+
+
+def pinned(shape: Any, dtype: Any) -> Any:
+    """Room on the host that the device reads and writes at full speed."""
+    return np.zeros(shape, dtype) if SIMULATED else cuda.pinned_array(shape, dtype)
