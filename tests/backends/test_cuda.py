@@ -77,6 +77,15 @@ MODELS = {
     "mvs": (MVSRegressor, {}),
     "second look": (MVSRegressor, {"second_look": 2}),
     "depth-wise": (MVSRegressor, {"max_leaves": None, "max_depth": 3}),
+    "depth-wise second look": (
+        MVSRegressor,
+        {"max_leaves": None, "max_depth": 4, "second_look": 2, "monotone_constraints": [1, 0, 0]},
+    ),
+    "depth-wise second look of three classes": (
+        MVSClassifier,
+        {"max_leaves": None, "max_depth": 3, "second_look": 1, "colsample": 0.7},
+    ),
+    "groups": (MVSRegressor, {"interaction_constraints": [[0, 1], [1, 2]], "colsample": 0.7}),
     "leaves of the sample": (MVSRegressor, {"leaf_values": "sample"}),
     "goss": (MVSRegressor, {"sampler": "goss"}),
     "quantile": (MVSRegressor, {"objective": "quantile", "quantile": 0.3}),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mvsboost.backends.cuda import nodes as over_nodes
 from mvsboost.backends.cuda import rows as over_rows
 from mvsboost.backends.cuda.device import filled, put, room
-from mvsboost.backends.cuda.growing import Members, TreeGrower
+from mvsboost.backends.cuda.growing import Members, Sizes, TreeGrower
 from mvsboost.backends.cuda.programs import Copy, Numbers, Program, Queue, Step, signed, step
 from mvsboost.backends.draws import (
     AllRows,
@@ -333,13 +333,15 @@ class CUDABackend:
             self._members(rows).pack.start(packing.scales().tolist(), (*numbers, 0, 0))
 
     def grow_whole_tree(self, request: TreeRequest) -> GrownNodes | None:
-        """Grow the tree on the device, unless all rows look too or it may become very large."""
+        """Grow the tree on the device, unless `TreeGrower` does not; see there."""
         leaves = self._grower.leaves(request)
         if leaves is None or self.rows.bins.shape[1] > over_nodes.MOST_FEATURES:
             return None
         same_weight = int(request.sample.weight_scale) if self._everybody else -1
-        members, n = self._members(RowSet.SAMPLE).members, self._size(RowSet.SAMPLE)
-        nodes, tests, tables = self._grower.grow(request, leaves, members, n, same_weight)
+        sizes = Sizes(self._size(RowSet.SAMPLE), same_weight, self.n_rows)
+        sample = self._members(RowSet.SAMPLE).members
+        all_rows = None if request.all_rows is None else self._all_rows.members
+        nodes, tests, tables = self._grower.grow(request, leaves, sample, all_rows, sizes)
         self._find_leaves(tests, tables)
         self._leaves_of = (nodes.feature,)
         return nodes

@@ -231,94 +231,101 @@ def kernel(function: Callable[..., Any]) -> Any:
     return cuda.jit(simulated)
 
 
+def in_place(function: Callable[..., Any]) -> Any:
+    """A function whose lines are put where it is called.
+
+    So it can return an array, and call what shares arrays where others do too, which the linker
+    would find twice.
+    """
+    return function if SIMULATED else cuda.jit(device=True, inline="always")(function)
+
+
 _ALONE = RLock()
 
 
-def in_place(function: Callable[..., Any]) -> Any:
-    """A function whose lines are put where it is called, so that it can return an array.
+def array_near(function: Callable[[], Any]) -> Any:
+    """A function that returns an array near the threads.
 
-    The simulator may give two threads that ask for an array at the same time one each, and has one
-    for each line that asks.
+    The simulator may give two threads that ask for one at the same time one each, and has one for
+    each line that asks.
     """
-    if not SIMULATED:
-        return cuda.jit(device=True, inline="always")(function)
 
     def alone() -> Any:
         with _ALONE:
             return function()
 
-    return alone
+    return alone if SIMULATED else in_place(function)
 
 
-@in_place
+@array_near
 def shared_ints() -> Any:
     """`SHARED_INTS` int32 that the threads of a block share."""
     return cuda.shared.array(SHARED_INTS, np.int32)
 
 
-@in_place
+@array_near
 def shared_words() -> Any:
     """`SHARED_WORDS` int64 that the threads of a block share."""
     return cuda.shared.array(SHARED_WORDS, np.int64)
 
 
-@in_place
+@array_near
 def shared_reals_of_bins() -> Any:
     """For each warp of a block a float64 for each entry of a table."""
     return cuda.shared.array((WARPS, TABLE), np.float64)
 
 
-@in_place
+@array_near
 def shared_bins() -> Any:
     """For each warp of a block a bin for each entry of a table."""
     return cuda.shared.array((WARPS, TABLE), BIN)
 
 
-@in_place
+@array_near
 def _sums_of_warps() -> Any:
     return cuda.shared.array(WARPS, np.int64)
 
 
-@in_place
+@array_near
 def _values_of_warps() -> Any:
     return cuda.shared.array(WARPS, np.float64)
 
 
-@in_place
+@array_near
 def _tags_of_warps() -> Any:
     return cuda.shared.array(WARPS, np.int64)
 
 
-@in_place
+@array_near
 def _word_of_block() -> Any:
     return cuda.shared.array(1, np.int64)
 
 
-@in_place
+@array_near
 def own_limits() -> Any:
     """`N_LIMITS` float64 of a thread."""
     return cuda.local.array(N_LIMITS, np.float64)
 
 
-@in_place
+@array_near
 def own_words() -> Any:
     """`BINS_EACH` int64 of a thread."""
     return cuda.local.array(BINS_EACH, np.int64)
 
 
-@in_place
+@array_near
 def own_rows() -> Any:
     """`ROWS_AT_ONCE` int64 of a thread."""
     return cuda.local.array(ROWS_AT_ONCE, np.int64)
 
 
-@in_place
+@array_near
 def own_reals() -> Any:
     """`ROWS_AT_ONCE` float64 of a thread."""
     return cuda.local.array(ROWS_AT_ONCE, np.float64)
 
 
-@in_place
+@array_near
 def own_fields() -> Any:
     """Four int32 for each of `ROWS_AT_ONCE` rows of a thread."""
     return cuda.local.array((ROWS_AT_ONCE, 4), np.int32)
@@ -400,11 +407,11 @@ def add(out: Any, at: Any, value: Any) -> Any:
 
 if SIMULATED:  # where a block is a warp
 
-    @in_place
+    @array_near
     def _values_of_lanes() -> Any:
         return cuda.shared.array(BLOCK, object)
 
-    @in_place
+    @array_near
     def _tags_of_lanes() -> Any:
         return cuda.shared.array(BLOCK, object)
 

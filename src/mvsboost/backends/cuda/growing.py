@@ -17,8 +17,10 @@ from mvsboost.backends.cuda.device import (
     room,
 )
 from mvsboost.backends.cuda.programs import Copy, Numbers, Program, Queue, Step, step
+from mvsboost.backends.cuda.rows import clear
 from mvsboost.backends.messages import GrownNodes, TreeRequest
 from mvsboost.exact.dtypes import BIN, NODE, PACKED, TABLE
+from mvsboost.exact.fixedpoint import Packing
 from mvsboost.kernels.histogram import feature_offsets
 
 MOST_LEAVES = 4096
@@ -48,8 +50,10 @@ class Members(NamedTuple):
 class _Kind(NamedTuple):
     """What a program is made for; trees of one kind follow each other with other numbers."""
 
-    members: Members
+    sample: Members
+    all_rows: Members | None
     n_features: int
+    looks: int
     leaves: int
     depth: int | None
     best_first: bool
@@ -70,8 +74,11 @@ class TreeGrower:
         self._programs: list[_Grown] = []
 
     def leaves(self, request: TreeRequest) -> int | None:
-        """The most leaves that a tree can have, or None if it is not grown at once."""
-        if request.all_rows is not None:
+        """The most leaves that a tree can have, or None if it is not grown at once.
+
+        A second look is not, where the tree grows best-first.
+        """
+        if request.all_rows is not None and request.max_leaves is not None:
             return None
         depth = MOST_LEAVES if request.max_depth is None else request.max_depth
         most = min(1 << min(depth, 40), request.max_leaves or MOST_LEAVES + 1)
@@ -81,19 +88,42 @@ class TreeGrower:
         return most
 
     def grow(
-        self, request: TreeRequest, leaves: int, members: Members, n_rows: int, same_weight: int
+        self,
+        request: TreeRequest,
+        leaves: int,
+        sample: Members,
+        all_rows: Members | None,
+        sizes: Sizes,
     ) -> tuple[GrownNodes, Any, Any]:
-        """Grow a tree; its nodes, and on the device its tests and the bins that go left.
-
-        `same_weight` is that of every row, in units, or −1.
-        """
-        best_first = request.max_leaves is not None
-        kind = _Kind(members, len(request.features), leaves, request.max_depth, best_first)
+        """Grow a tree; its nodes, and on the device its tests and the bins that go left."""
+        n_features, best_first = len(request.features), request.max_leaves is not None
+        looks = min(request.second_look, n_features) if all_rows is not None else 0
+        shape = n_features, looks, leaves, request.max_depth, best_first
+        kind = _Kind(sample, all_rows, *shape)
         grown = next((known for known in self._programs if known.is_for(kind)), None)
         if grown is None:
             grown = _Grown(self._queue, kind, request, self._n_bins)
             self._programs = [*self._programs[-1:], grown]  # two kinds are enough
-        return grown.run(request, n_rows, same_weight), grown.growth.tests, grown.growth.tables
+        nodes = grown.run(request, sizes)
+        return nodes, grown.tests, grown.tables
+
+
+class Sizes(NamedTuple):
+    """Rows of the sample, the weight of each where all have the same (in units, or −1), and all."""
+
+    sample: int
+    same_weight: int
+    all_rows: int
+
+
+class _Look(NamedTuple):
+    """What some rows grow a tree in, and what goes there and comes back."""
+
+    growth: tree.Growth
+    numbers: Numbers
+    integers: Copy
+    state: Copy
+    both: Copy
 
 
 class _Grown:
@@ -103,65 +133,107 @@ class _Grown:
         self, queue: Queue, kind: _Kind, request: TreeRequest, n_bins: NDArray[np.int64]
     ) -> None:
         self._kind, self._n_bins = kind, n_bins
-        n, n_features = 2 * kind.leaves - 1, kind.n_features
-        entries = int(
-            np.sort(n_bins + 1)[-n_features:].sum()
-        )  # of the largest that may be asked for
-        self._features = Copy.room((n_features, tree.N_FEATURE), np.int64)
-        self._parts = Copy.room(n_features + 1, np.int64)
+        n, n_groups = 2 * kind.leaves - 1, request.groups.shape[1]
+        self._features = Copy.room((1, kind.n_features, tree.N_FEATURE), np.int64)
+        self._parts = Copy.room(kind.n_features + 1, np.int64)
         self._of: NDArray[np.int64] | None = None
         self._n_parts = 0
-        numbers = Numbers(tree.N_REAL_NUMBERS, tree.N_INTEGER_NUMBERS)
-        of_nodes = ((n, tree.N_INTEGERS), np.int64), ((n, tree.N_REALS), np.float64)
-        found, (self._integers, self._reals, self._state) = Copy.rooms(
-            *of_nodes, (tree.N_STATE, np.int64)
+        self._reals, self._tables = (
+            Copy.room((n, tree.N_REALS), np.float64),
+            Copy.room((n, TABLE), BIN),
         )
-        self._tables = Copy.room((n, TABLE), BIN)
+        self.tests, self.tables = room(n, np.int64), self._tables.device
+        shared = {
+            "reals": self._reals.device,
+            "tables": self.tables,
+            "tests": self.tests,
+            "groups": room((n, n_groups), np.int64),
+            "feature_groups": put(np.ascontiguousarray(request.groups, np.int64)),
+        }
         # the children of the last level, or of the last split, are not searched
         slots = max(kind.leaves - 1 if kind.best_first else kind.leaves // 2, 1)
-        at_once = min(2, n) if kind.best_first else kind.leaves
-        self.growth = tree.Growth(
-            *kind.members[:3],
-            histograms=room((slots, entries, 2), PACKED),
-            integers=self._integers.device,
-            reals=self._reals.device,
-            tables=self._tables.device,
-            tests=room(n, np.int64),
-            groups=room((n, request.groups.shape[1]), np.int64),
-            pairs=room((kind.leaves, tree.N_PAIR), np.int64),
+        entries = int(np.sort(n_bins + 1)[-kind.n_features :].sum())  # of any so many features
+        features = self._features.device, self._parts.device
+        self._sample = self._look(kind.sample, (slots, entries), features, shared)
+        self._looks = [self._sample]
+        if kind.all_rows is not None:
+            at_once, step_size = max(kind.leaves // 2, 1), tree.PART_ENTRIES // TABLE
+            starts = [*range(0, kind.looks, step_size), kind.looks]
+            self._n_looked = len(starts) - 1
+            proposed = room((at_once, kind.looks, tree.N_FEATURE), np.int64), put(np.array(starts))
+            shape = at_once, kind.looks * TABLE
+            self._looks.append(self._look(kind.all_rows, shape, proposed, shared))
+        down = [look.both for look in self._looks] + [self._reals, self._tables]
+        self._program = Program(queue, Numbers(0, 0), self._steps(), self._up(), down)
+
+    def _look(
+        self,
+        members: Members,
+        histograms: tuple[int, int],
+        features: tuple[Any, Any],
+        shared: dict[str, Any],
+    ) -> _Look:
+        kind, n = self._kind, 2 * self._kind.leaves - 1
+        numbers = Numbers(tree.N_REAL_NUMBERS, tree.N_INTEGER_NUMBERS)
+        both, (integers, state) = Copy.rooms(
+            ((n, tree.N_INTEGERS), np.int64), (tree.N_STATE, np.int64)
+        )
+        at_once, n_features = min(2, n) if kind.best_first else kind.leaves, features[0].shape[1]
+        growth = tree.Growth(
+            *members[:3],
+            histograms=room((*histograms, 2), PACKED),
+            integers=integers.device,
+            parents=room((kind.leaves, tree.N_LISTED), np.int64),
+            counted=room((kind.leaves, tree.N_LISTED), np.int64),
             gains=room((at_once, n_features), np.float64),
             found=room((at_once, n_features, tree.N_FOUND), np.int64),
             searched=room(at_once, np.int64),
-            features=self._features.device,
-            parts=self._parts.device,
-            feature_groups=put(np.ascontiguousarray(request.groups, np.int64)),
-            total=kind.members.total,
-            state=self._state.device,
+            features=features[0],
+            parts=features[1],
+            total=members.total,
+            state=state.device,
             numbers_real=numbers.reals.device,
             numbers=numbers.integers.device,
+            **shared,
         )
-        self._program = Program(queue, numbers, self._steps(), down=(found, self._tables))
+        return _Look(growth, numbers, integers, state, both)
+
+    def _up(self) -> list[Copy]:
+        return [look.numbers.both for look in self._looks]
 
     def _steps(self) -> list[Step]:
-        kind, own = self._kind, (self.growth,)
-        entries = self.growth.histograms.shape[0] * self.growth.histograms.shape[1]
-        part, add_up, search = (
-            Step(kernel, MOST_BLOCKS, own) for kernel in (tree.part_rows, tree.add_up, tree.search)
-        )
-        decide = Step(tree.decide, FEWEST_BLOCKS, own)
+        kind, growths = self._kind, [look.growth for look in self._looks]
+        sample, decides = growths[0], growths[-1]
+
+        def whole(compiled: Any, *looks: tree.Growth) -> Step:
+            return Step(compiled, MOST_BLOCKS, looks)
+
+        def alone(compiled: Any, *looks: tree.Growth) -> Step:
+            return Step(compiled, FEWEST_BLOCKS, looks)
+
+        begin = [
+            step(tree.begin, look.histograms.shape[0] * look.histograms.shape[1], look)
+            for look in growths
+        ]
+        part = [whole(tree.part_rows, look) for look in growths]
+        search = [whole(tree.add_up, sample), whole(tree.search, sample, decides)]
+        if len(growths) > 1:
+            empty = step(clear, decides.histograms.size, decides.histograms)
+            search += [empty, alone(tree.plan, decides), whole(tree.add_up, decides)]
+            search += [whole(tree.search, decides, sample)]
+        search += [alone(tree.decide, decides, sample)]
         again = kind.leaves - 2 if kind.best_first else (kind.depth or 0) - 1
-        root = [step(tree.begin, entries, *own), add_up, search, decide]
-        return root + [part, add_up, search, decide] * max(again, 0)
+        return begin + search + (part + search) * max(again, 0)
 
     def is_for(self, kind: _Kind) -> bool:
-        same = all(a is b for a, b in zip(kind.members, self._kind.members, strict=True))
-        return same and kind[1:] == self._kind[1:]
+        same = kind.sample is self._kind.sample and kind.all_rows is self._kind.all_rows
+        return same and kind[2:] == self._kind[2:]
 
     def _look_at(self, request: TreeRequest) -> None:
         """The features of a request, often those of the tree before."""
         if self._of is request.features:
             return
-        self._of, table = request.features, self._features.host
+        self._of, table = request.features, self._features.host[0]
         offsets = feature_offsets(self._n_bins, self._of)
         table[:, tree.INDEX], table[:, tree.OFFSET] = self._of, offsets[:-1]
         table[:, tree.SIZE] = np.diff(offsets)
@@ -173,20 +245,45 @@ class _Grown:
         for copy in (self._features, self._parts):
             copy.device.copy_to_device(copy.host)
 
-    def run(self, request: TreeRequest, n_rows: int, same_weight: int) -> GrownNodes:
+    def run(self, request: TreeRequest, sizes: Sizes) -> GrownNodes:
+        self._program.settle()
         self._look_at(request)
-        kind, unlimited = self._kind, np.iinfo(np.int64).max
-        depth = unlimited if kind.depth is None else kind.depth
-        bits = request.sample.count_bits
-        at_work = _BLOCKS_EACH * processors()
-        numbers = (n_rows, bits, kind.leaves, depth, kind.best_first, _chunk_bits(bits))
-        self._program.run(_reals(request), (*numbers, same_weight, self._n_parts, at_work))
+        role = tree.DECIDES if request.all_rows is None else tree.PROPOSES
+        rows = sizes.sample, sizes.same_weight, self._n_parts, role
+        self._give(self._sample, request, request.sample, request.min_sampled, *rows)
+        if request.all_rows is not None:
+            weight = int(request.all_rows.weight_scale)
+            rows = sizes.all_rows, weight, self._n_looked, tree.DECIDES_ON_PROPOSALS
+            # all rows need no floor on how many of them were sampled
+            self._give(self._looks[-1], request, request.all_rows, 1, *rows)
+        self._program.run()
         return self._nodes()
+
+    def _give(
+        self,
+        look: _Look,
+        request: TreeRequest,
+        packing: Packing,
+        min_sampled: int,
+        n_rows: int,
+        same_weight: int,
+        n_parts: int,
+        role: int,
+    ) -> None:
+        """Write the numbers that rows grow a tree with."""
+        r, kind = request, self._kind
+        limits = r.l2, r.min_samples_leaf, r.min_child_weight, min_sampled, -np.inf, np.inf
+        look.numbers.reals.host[:] = (*limits, r.dispersion, r.l1, r.min_gain, *packing.units())
+        depth = np.iinfo(np.int64).max if kind.depth is None else kind.depth
+        bounds = packing.count_bits, kind.leaves, depth, kind.best_first
+        more = _chunk_bits(packing.count_bits), same_weight, n_parts, _BLOCKS_EACH * processors()
+        look.numbers.integers.host[:] = (n_rows, *bounds, *more, role)
 
     def _nodes(self) -> GrownNodes:
         """The nodes of the tree, without splits that were found and not made."""
-        n = int(self._state.host[tree.N_NODES])
-        integers, reals = self._integers.host[:n], self._reals.host[:n]
+        decides = self._looks[-1]
+        n = int(decides.state.host[tree.N_NODES])
+        integers, reals = decides.integers.host[:n], self._reals.host[:n]
         left = integers[:, tree.LEFT]
         is_leaf = left < 0
         integers[is_leaf, tree.FEATURE] = integers[is_leaf, tree.THRESHOLD] = -1
@@ -200,9 +297,14 @@ class _Grown:
             gain=reals[:, tree.GAIN].copy(),
             lower=reals[:, tree.LOW].copy(),
             upper=reals[:, tree.HIGH].copy(),
-            sample=np.ascontiguousarray(integers[:, tree.WORDS : tree.WORDS + 2]),
-            all_rows=None,
+            sample=_words(self._sample, n),
+            all_rows=None if decides is self._sample else _words(decides, n),
         )
+
+
+def _words(look: _Look, n: int) -> NDArray[np.int64]:
+    """Packed words of the nodes of a tree."""
+    return np.ascontiguousarray(look.integers.host[:n, tree.WORDS : tree.WORDS + 2])
 
 
 def _parts(offsets: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -222,10 +324,3 @@ def _chunk_bits(count_bits: int) -> int:
     """
     bits = min(31, 63 - 2 * count_bits)
     return min(_MOST_CHUNK_BITS, (61 - bits) // 3)
-
-
-def _reals(request: TreeRequest) -> tuple[float, ...]:
-    """Limits of a split, the gain that it must have, and units."""
-    r = request
-    limits = (r.l2, r.min_samples_leaf, r.min_child_weight, r.min_sampled, -np.inf, np.inf)
-    return (*limits, r.dispersion, r.l1, r.min_gain, *request.sample.units())

@@ -11,8 +11,15 @@ level, in four kernels that follow each other:
 4. `decide`: one block decides which nodes are split next, and makes their children.
 
 `begin` makes the root, which is searched without being parted. Once no node is left to split, the
-kernels find nothing to do. Sums are integers, so neither the order of rows in a node nor the number
-of blocks changes anything. Splits are ranked by the formulas of `kernels.split`.
+kernels find nothing to do.
+
+With a second look there are two of all that: of the sample, whose `search` proposes features for
+each node, and of all rows, whose nodes have the same numbers. `plan` sets all rows of the new nodes
+out for `add_up`, by the proposed features alone, `search` finds the best split among these, and
+`decide` makes the children of both.
+
+Sums are integers, so neither the order of rows in a node nor the number of blocks changes anything.
+Splits are ranked by the formulas of `kernels.split`.
 """
 
 from __future__ import annotations
@@ -35,6 +42,7 @@ from mvsboost.backends.cuda.device import (
     blocks,
     each,
     formula,
+    in_place,
     kernel,
     lane,
     meet,
@@ -108,19 +116,21 @@ GAIN, LOW, HIGH = range(3)
 N_REALS = 3
 
 # the state of the tree
-N_NODES, N_LEAVES, FIRST, N_NEW, N_PAIRS = range(5)
-"""The nodes that are new, and how many; split nodes whose rows move."""
-PART_CHUNKS, ADD_CHUNKS, CHUNK_ROWS = 5, 6, 7
-"""Chunks of rows that are parted, and that are added up; rows of one of these."""
-N_STATE = 8
+N_NODES, N_LEAVES, FIRST, N_NEW = range(4)
+"""The nodes that are new, and how many."""
+N_PARENTS, PART_CHUNKS, N_COUNTED, ADD_CHUNKS, CHUNK_ROWS = range(4, 9)
+"""Split nodes whose rows move, and chunks of these; nodes whose rows are added up, chunks of these,
+and the rows of one."""
+N_STATE = 9
 
-# columns of a pair: the node that is split, the child whose rows are added up, their first chunks
-PARENT, COUNTED, FIRST_PART, FIRST_ADD = range(4)
-N_PAIR = 4
+# columns of the lists of nodes whose rows are parted or added up: the node, its first chunk
+NODE, FIRST_CHUNK = range(2)
+N_LISTED = 2
 
 # columns of what is known of a feature
-INDEX, OFFSET, SIZE, CATEGORICAL, MONOTONE = range(5)
-N_FEATURE = 5
+INDEX, OFFSET, SIZE, CATEGORICAL, MONOTONE, PLACE = range(6)
+"""Of a proposed one also its place among those of the sample."""
+N_FEATURE = 6
 
 # numbers of a tree: limits, and behind them the gain that a split must have, and units;
 MIN_GAIN, UNITS = N_LIMITS, N_LIMITS + 1
@@ -130,7 +140,11 @@ N_REAL_NUMBERS = N_LIMITS + 4
 N_ROWS, BITS, MAX_LEAVES, MAX_DEPTH, IS_BEST_FIRST, CHUNK_BITS, SAME_WEIGHT, N_PARTS, AT_WORK = (
     range(9)
 )
-N_INTEGER_NUMBERS = 9
+ROLE = 9
+N_INTEGER_NUMBERS = 10
+
+DECIDES, PROPOSES, DECIDES_ON_PROPOSALS = range(3)
+"""Roles of rows that grow a tree."""
 
 # columns of what is found for a node and a feature
 F_THRESHOLD, F_SIDE, F_FIRST, F_SECOND = range(4)
@@ -189,18 +203,20 @@ class Growth(NamedTuple):
         See `nodes.test_of`.
     groups : (nodes, words)
         Groups that all features of the branch are in.
-    pairs : (pairs + 1, 4)
+    parents, counted : (nodes, 2)
+        Nodes whose rows are parted, and those whose rows are added up.
     gains, found : (nodes, features), (nodes, features, 4)
         The best split of each new node, by each feature.
     searched : (nodes,)
         Features by which a new node was searched.
-    features : (features, 5)
+    features : (1 or new nodes, features, 6)
+        The same for all nodes, or those that were proposed for each new one.
     parts : (features + 1,)
         First feature of each part that blocks add up, and behind the last the number of features.
     feature_groups : (all features, words)
     total : (2,)
         Packed words of all rows.
-    state : (8,)
+    state : (9,)
     numbers_real, numbers
         Of the program; see above.
     """
@@ -214,7 +230,8 @@ class Growth(NamedTuple):
     tables: Any
     tests: Any
     groups: Any
-    pairs: Any
+    parents: Any
+    counted: Any
     gains: Any
     found: Any
     searched: Any
@@ -231,16 +248,22 @@ class Growth(NamedTuple):
 
 
 @on_device
-def _pair_at(tree: Any, chunk: Any, column: Any) -> Any:
-    """The last pair whose first chunk is not beyond this one."""
-    low, high = _ZERO, tree.state[N_PAIRS]
+def _listed(nodes: Any, n: Any, chunk: Any) -> Any:
+    """The place of the last node whose first chunk is not beyond this one."""
+    low, high = _ZERO, n
     while high - low > 1:
         middle = (low + high) // 2
-        if tree.pairs[middle, column] <= chunk:
+        if nodes[middle, FIRST_CHUNK] <= chunk:
             low = middle
         else:
             high = middle
     return low
+
+
+@in_place
+def _features_of(tree: Any, node: Any) -> Any:
+    """The features that a new node is searched by."""
+    return tree.features[(node - tree.state[FIRST]) % tree.features.shape[0]]
 
 
 @on_device
@@ -279,11 +302,11 @@ def part_rows(tree: Any) -> None:
     """Send the rows of split nodes to their children, a chunk at a time."""
     rows, size = own_rows(), _batch()
     for chunk in range(block(), tree.state[PART_CHUNKS], blocks()):
-        pair = _pair_at(tree, chunk, FIRST_PART)
-        node = tree.pairs[pair, PARENT]
+        place = _listed(tree.parents, tree.state[N_PARENTS], chunk)
+        node = tree.parents[place, NODE]
         own = tree.integers[node]
         buffer, feature = own[BUFFER], own[FEATURE]
-        first = own[START] + (chunk - tree.pairs[pair, FIRST_PART]) * size
+        first = own[START] + (chunk - tree.parents[place, FIRST_CHUNK]) * size
         stop = min(first + size, own[STOP])
         for u in range(ROWS_AT_ONCE):
             at = first + u * threads() + thread()
@@ -327,16 +350,16 @@ def _fetch(tray: Any, tree: Any, node: Any, at: Any, stop: Any, cut: Any, count_
 
 @on_device
 def _add_chunk(
-    tray: Any, tree: Any, node: Any, first: Any, stop: Any, low: Any, high: Any, base: Any
+    tray: Any, tree: Any, node: Any, first: Any, stop: Any, features: Any, n_entries: Any
 ) -> None:
     """Add rows of a node to the sums of some features."""
     chunk_bits, weighs = tree.numbers[CHUNK_BITS], tree.numbers[SAME_WEIGHT] < 0
-    n_entries = np.int32(tree.features[high - 1, OFFSET] + tree.features[high - 1, SIZE] - base)
+    n_entries, base = np.int32(n_entries), features[0, OFFSET]
     for at in range(first + thread(), stop, ROWS_AT_ONCE * threads()):
         _fetch(tray, tree, node, at, stop, np.int64(31) - chunk_bits, chunk_bits + 1)
         known = np.int64(-1)
-        for f in range(low, high):
-            feature, offset = tree.features[f, INDEX], np.int32(tree.features[f, OFFSET] - base)
+        for f in range(features.shape[0]):
+            feature, offset = features[f, INDEX], np.int32(features[f, OFFSET] - base)
             if feature >> 3 != known:
                 known = feature >> 3
                 for u in range(ROWS_AT_ONCE):
@@ -384,17 +407,17 @@ def add_up(tree: Any) -> None:
     n_parts, size = tree.numbers[N_PARTS], tree.state[CHUNK_ROWS]
     for item in range(block(), tree.state[ADD_CHUNKS] * n_parts, blocks()):
         chunk, part = item // n_parts, item % n_parts
-        low, high = tree.parts[part], tree.parts[part + 1]
-        base = tree.features[low, OFFSET]
-        n_entries = tree.features[high - 1, OFFSET] + tree.features[high - 1, SIZE] - base
+        place = _listed(tree.counted, tree.state[N_COUNTED], chunk)
+        node = tree.counted[place, NODE]
+        own = tree.integers[node]
+        features = _features_of(tree, node)[tree.parts[part] : tree.parts[part + 1]]
+        base, last = features[0, OFFSET], features[features.shape[0] - 1]
+        n_entries = last[OFFSET] + last[SIZE] - base
         for entry in range(thread(), PLANES * n_entries, threads()):
             tray.sums[entry] = 0
         meet()
-        pair = _pair_at(tree, chunk, FIRST_ADD)
-        node = tree.pairs[pair, COUNTED]
-        own = tree.integers[node]
-        first = own[START] + (chunk - tree.pairs[pair, FIRST_ADD]) * size
-        _add_chunk(tray, tree, node, first, min(first + size, own[STOP]), low, high, base)
+        first = own[START] + (chunk - tree.counted[place, FIRST_CHUNK]) * size
+        _add_chunk(tray, tree, node, first, min(first + size, own[STOP]), features, n_entries)
         meet()
         _hand_over(tray.sums, tree, own[SLOT], base, n_entries, _n_rows(own) <= size)
         meet()
@@ -519,7 +542,7 @@ def _search_side(
 @on_device
 def _search(desk: Any, tree: Any, node: Any, f: Any) -> None:
     """The best split of a node by one feature; what `kernels.split.best_split_of` finds."""
-    own, at, feature = tree.integers[node], node - tree.state[FIRST], tree.features[f]
+    own, at, feature = tree.integers[node], node - tree.state[FIRST], _features_of(tree, node)[f]
     n_bins, categorical = feature[SIZE] - 1, feature[CATEGORICAL] != 0
     part = tree.histograms[own[SLOT], feature[OFFSET] : feature[OFFSET] + feature[SIZE]]
     total, units, bits = own[WORDS : WORDS + 2], tree.numbers_real[UNITS:], tree.numbers[BITS]
@@ -555,18 +578,30 @@ def _search(desk: Any, tree: Any, node: Any, f: Any) -> None:
 
 
 @on_device
-def _choose(desk: Any, tree: Any, node: Any) -> None:
+def _best_after(tree: Any, at: Any, gain: Any, place: Any) -> Any:
+    """The feature of largest gain behind one in the order of gains: that gain and its place.
+
+    As a place, −1 comes before all, and there are as many features as the place that is none.
+    """
+    n = np.int64(tree.features.shape[1])
+    best, its = -np.inf, n
+    for f in range(lane(), n, LANES):
+        other = tree.gains[at, f]
+        is_behind = place < 0 or other < gain or (other == gain and f > place)
+        if is_behind and (other > best or its == n):
+            best, its = other, np.int64(f)
+    return best_of_warp(best, its)
+
+
+@on_device
+def _choose(desk: Any, tree: Any, sample: Any, node: Any) -> None:
     """Note the best split of a node, if it gains enough; by a warp."""
-    own, at, n_features = tree.integers[node], node - tree.state[FIRST], tree.features.shape[0]
-    gain, best = -np.inf, np.int64(n_features)
-    for f in range(lane(), n_features, LANES):
-        if tree.gains[at, f] > gain:
-            gain, best = tree.gains[at, f], np.int64(f)
-    gain, best = best_of_warp(gain, best)
+    own, at = tree.integers[node], node - tree.state[FIRST]
+    gain, best = _best_after(tree, at, np.inf, np.int64(-1))
     total, units, bits = own[WORDS : WORDS + 2], tree.numbers_real[UNITS:], tree.numbers[BITS]
     least = _smallest_gain(total, units, bits, tree.numbers_real)
-    if best < n_features and gain > max(tree.numbers_real[MIN_GAIN], least):
-        feature, threshold = tree.features[best], tree.found[at, best, F_THRESHOLD]
+    if gain > max(tree.numbers_real[MIN_GAIN], least):
+        feature, threshold = _features_of(tree, node)[best], tree.found[at, best, F_THRESHOLD]
         n_bins, side, table = feature[SIZE] - 1, tree.found[at, best, F_SIDE], tree.tables[node]
         categorical = feature[CATEGORICAL] != 0
         for b in range(lane(), TABLE, LANES):
@@ -578,11 +613,44 @@ def _choose(desk: Any, tree: Any, node: Any) -> None:
             for place in range(lane(), threshold + 1, LANES):
                 table[desk.order[n - 1 - place if side else place]] = 1
             threshold = np.int64(-1)
+        meet_in_warp()
+        if tree.numbers[ROLE] == DECIDES_ON_PROPOSALS:
+            _note_left(sample, node, feature[PLACE], table)
         if lane() == 0:
             own[FEATURE], own[THRESHOLD], own[POSITION] = feature[INDEX], threshold, best
             own[OPEN], tree.reals[node, GAIN] = 1, gain
             own[LEFT_WORDS] = tree.found[at, best, F_FIRST]
             own[LEFT_WORDS + 1] = tree.found[at, best, F_SECOND]
+
+
+@on_device
+def _note_left(sample: Any, node: Any, f: Any, table: Any) -> None:
+    """Note what goes left of the sample's rows of a node where all rows have decided; by a warp."""
+    own, feature = sample.integers[node], sample.features[0, f]
+    part = sample.histograms[own[SLOT], feature[OFFSET] : feature[OFFSET] + feature[SIZE]]
+    first = second = _ZERO
+    for b in range(lane(), feature[SIZE], LANES):
+        if table[b]:
+            first, second = first + part[b, 0], second + part[b, 1]
+    _, first = scan_of_warp(first)
+    _, second = scan_of_warp(second)
+    if lane() == 0:
+        own[FEATURE], own[LEFT_WORDS], own[LEFT_WORDS + 1] = feature[INDEX], first, second
+
+
+@on_device
+def _propose(tree: Any, all_rows: Any, node: Any) -> None:
+    """Propose the features of largest gain to all rows of a node, if any gains; by a warp."""
+    at, its, proposed = node - tree.state[FIRST], all_rows.integers[node], all_rows.features
+    gain, f = np.inf, np.int64(-1)
+    for k in range(proposed.shape[1]):
+        gain, f = _best_after(tree, at, gain, f)
+        if lane() == 0:
+            for column in range(N_FEATURE):
+                proposed[at, k, column] = tree.features[0, f, column]
+            proposed[at, k, OFFSET], proposed[at, k, PLACE] = k * TABLE, f
+            if k == 0 and gain > -np.inf:
+                its[WANTED], its[SLOT], all_rows.searched[at] = 1, at, 0
 
 
 @on_device
@@ -595,7 +663,7 @@ def _is_last(tree: Any, at: Any) -> Any:
         n_before = np.int64(add(tree.searched, at, 1))
     _, n_before = scan_of_warp(n_before)
     publish()
-    return n_before == tree.features.shape[0] - 1
+    return n_before == tree.features.shape[1] - 1
 
 
 @on_device
@@ -613,34 +681,30 @@ def _subtract(tree: Any, node: Any, start: Any, size: Any) -> None:
 
 
 @kernel
-def search(tree: Any) -> None:
-    """The best splits of new nodes: each warp looks at a feature, the last of a node at all."""
+def search(tree: Any, other: Any) -> None:
+    """The best splits of new nodes: each warp looks at a feature, the last of a node at all.
+
+    `other` are all rows where the sample proposes, and the sample where all rows decide.
+    """
     ratios, order = shared_reals_of_bins(), shared_bins()
     desk = Desk(ratios[warp()], order[warp()], own_limits(), own_words(), own_words())
-    n_features, step = np.int64(tree.features.shape[0]), blocks() * WARPS
+    n_features, step = np.int64(tree.features.shape[1]), blocks() * WARPS
     for item in range(block() * WARPS + warp(), tree.state[N_NEW] * n_features, step):
         node, f = tree.state[FIRST] + item // n_features, item % n_features
         own = tree.integers[node]
         if own[WANTED]:
+            feature = _features_of(tree, node)[f]
             if not own[IS_SMALLER]:
-                sibling = node + 1 if node & 1 else node - 1
-                start, less = tree.features[f, OFFSET], tree.integers[sibling, SLOT]
-                for k in range(BINS_EACH):
-                    b = k * LANES + lane()
-                    if b < tree.features[f, SIZE]:
-                        tree.histograms[own[SLOT], start + b, 0] -= tree.histograms[
-                            less, start + b, 0
-                        ]
-                        tree.histograms[own[SLOT], start + b, 1] -= tree.histograms[
-                            less, start + b, 1
-                        ]
-                meet_in_warp()
-            if _may_meet(tree, node, tree.features[f, INDEX]):
+                _subtract(tree, node, feature[OFFSET], feature[SIZE])
+            if _may_meet(tree, node, feature[INDEX]):
                 _search(desk, tree, node, f)
             elif lane() == 0:
                 tree.gains[node - tree.state[FIRST], f] = -np.inf
             if _is_last(tree, node - tree.state[FIRST]):
-                _choose(desk, tree, node)
+                if tree.numbers[ROLE] == PROPOSES:
+                    _propose(tree, other, node)
+                else:
+                    _choose(desk, tree, other, node)
 
 
 # --- nodes --------------------------------------------------------------------------------------
@@ -666,59 +730,75 @@ def begin(tree: Any) -> None:
     if block() == 0 and thread() == 0:
         _clear(tree, _ZERO)
         root, state = tree.integers[0], tree.state
-        tree.searched[0] = 0
-        root[STOP], root[WANTED], root[IS_SMALLER] = tree.numbers[N_ROWS], 1, 1
+        for entry in range(N_STATE):
+            state[entry] = 0
+        state[N_NODES] = state[N_LEAVES] = state[N_NEW] = 1
+        root[STOP], root[IS_SMALLER] = tree.numbers[N_ROWS], 1
         root[WORDS], root[WORDS + 1] = tree.total[0], tree.total[1]
         for word in range(tree.groups.shape[1]):
             tree.groups[0, word] = -1
-        state[N_NODES] = state[N_LEAVES] = state[N_NEW] = state[N_PAIRS] = 1
-        state[FIRST] = state[PART_CHUNKS] = 0
-        state[CHUNK_ROWS] = _chunk_rows(tree, _n_rows(root))
-        state[ADD_CHUNKS] = _parts_of(_n_rows(root), state[CHUNK_ROWS])
-        for column in range(N_PAIR):
-            tree.pairs[0, column] = 0
+        if tree.numbers[ROLE] != DECIDES_ON_PROPOSALS:
+            root[WANTED], tree.searched[0] = 1, 0
+            tree.counted[0, NODE] = tree.counted[0, FIRST_CHUNK] = 0
+            state[N_COUNTED], state[CHUNK_ROWS] = 1, _chunk_rows(tree, _n_rows(root))
+            state[ADD_CHUNKS] = _parts_of(_n_rows(root), state[CHUNK_ROWS])
 
 
 @on_device
-def _make_children(limits: Any, tree: Any, node: Any, number: Any) -> Any:
-    """Make the children of a node, the split of this number; whether one may be split again."""
-    own, left = tree.integers[node], tree.state[N_NODES] + 2 * number
-    n_leaves = tree.state[N_LEAVES] + number + 1
-    own[LEFT], own[OPEN] = left, 0
-    rows = (_ONE << tree.numbers[BITS]) - _ONE
-    units, bits = tree.numbers_real[UNITS:], tree.numbers[BITS]
-    _bound(tree, node, limits)
-    middle, n_left = 0.0, own[LEFT_WORDS] & rows
+def _part(tree: Any, node: Any, left: Any, n_leaves: Any) -> None:
+    """Make the children of a node: their rows, and what these add up to."""
+    own, rows = tree.integers[node], (_ONE << tree.numbers[BITS]) - _ONE
+    n_left = own[LEFT_WORDS] & rows
     small = left + 1 if 2 * n_left > own[WORDS] & rows else left
-    any_wanted = False
     for child in range(left, left + 2):
         _clear(tree, child)
         its = tree.integers[child]
         its[DEPTH], its[BUFFER] = own[DEPTH] + 1, 1 - own[BUFFER]
         its[IS_SMALLER] = 1 if child == small else 0
-        tree.searched[child - tree.state[N_NODES]] = 0
         its[SLOT] = n_leaves - 1 if child == small else own[SLOT]
         its[START] = own[START] if child == left else own[START] + n_left
         its[STOP] = own[START] + n_left if child == left else own[STOP]
         for word in range(2):
             of_left = own[LEFT_WORDS + word]
             its[WORDS + word] = of_left if child == left else own[WORDS + word] - of_left
+    own[LEFT], own[OPEN] = left, 0
+    own[TO_LEFT], own[TO_RIGHT] = own[START], own[START] + n_left
+
+
+@on_device
+def _is_worth_it(tree: Any, sample: Any, child: Any, n_leaves: Any) -> Any:
+    """Whether a node may be split, by the rows that decide and the number of drawn ones."""
+    its, units = tree.integers[child], tree.numbers_real[UNITS:]
+    drawn = sample.integers[child, WORDS] & ((_ONE << sample.numbers[BITS]) - _ONE)
+    weight = (its[WORDS + 1] & _LOW) * units[WEIGHT]
+    is_open = n_leaves < tree.numbers[MAX_LEAVES] and its[DEPTH] < tree.numbers[MAX_DEPTH]
+    return is_open and drawn >= 2 and weight >= 2 * tree.numbers_real[MIN_SAMPLES_LEAF]
+
+
+@on_device
+def _make_children(limits: Any, tree: Any, sample: Any, node: Any, number: Any) -> Any:
+    """Make the children of a node, the split of this number; whether one may be split again."""
+    own, left = tree.integers[node], tree.state[N_NODES] + 2 * number
+    n_leaves = tree.state[N_LEAVES] + number + 1
+    units, bits = tree.numbers_real[UNITS:], tree.numbers[BITS]
+    _bound(tree, node, limits)
+    _part(tree, node, left, n_leaves)
+    if tree.numbers[ROLE] == DECIDES_ON_PROPOSALS:
+        _part(sample, node, left, n_leaves)
+    middle, any_wanted = 0.0, False
+    for child in range(left, left + 2):
         for column in (LOW, HIGH):
             tree.reals[child, column] = tree.reals[node, column]
         for word in range(tree.groups.shape[1]):
             common = tree.groups[node, word] & tree.feature_groups[own[FEATURE], word]
             tree.groups[child, word] = common
-        middle += _leaf_value(its[WORDS : WORDS + 2], units, bits, limits)
-        weight = (its[WORDS + 1] & _LOW) * units[WEIGHT]
-        if (
-            n_leaves < tree.numbers[MAX_LEAVES]
-            and its[DEPTH] < tree.numbers[MAX_DEPTH]
-            and its[WORDS] & rows >= 2
-            and weight >= 2 * limits[MIN_SAMPLES_LEAF]
-        ):
-            its[WANTED], any_wanted = 1, True
-    own[TO_LEFT], own[TO_RIGHT] = own[START], own[START] + n_left
-    feature, table = tree.features[own[POSITION]], tree.tables[node]
+        middle += _leaf_value(tree.integers[child, WORDS : WORDS + 2], units, bits, limits)
+        if _is_worth_it(tree, sample, child, n_leaves):
+            sample.integers[child, WANTED], any_wanted = 1, True
+            sample.searched[child - tree.state[N_NODES]] = 0
+        if tree.numbers[ROLE] == DECIDES_ON_PROPOSALS:
+            tree.integers[child, IS_SMALLER] = 1
+    feature, table = _features_of(tree, node)[own[POSITION]], tree.tables[node]
     missing, in_table = feature[SIZE] - 1, feature[CATEGORICAL]
     tree.tests[node] = test_of(
         left, own[FEATURE], own[THRESHOLD], missing, np.int64(table[missing]), in_table
@@ -730,67 +810,111 @@ def _make_children(limits: Any, tree: Any, node: Any, number: Any) -> Any:
     return any_wanted
 
 
-@on_device
-def _counted(tree: Any, node: Any) -> Any:
-    """The child of a node whose rows are added up."""
-    left = tree.integers[node, LEFT]
-    return left if tree.integers[left, IS_SMALLER] else left + 1
+@in_place
+def _plan_parts(tree: Any, n: Any) -> None:
+    """Set the rows of so many split nodes out, in chunks; by one block."""
+    n_chunks = _ZERO
+    for start in range(0, n, threads()):
+        here, chunks = start + thread(), _ZERO
+        if here < n:
+            chunks = _parts_of(_n_rows(tree.integers[tree.parents[here, NODE]]), _batch())
+        before, more = scan_of_block(chunks)
+        if here < n:
+            tree.parents[here, FIRST_CHUNK] = n_chunks + before
+        n_chunks += more
+    if thread() == 0:
+        tree.state[N_PARENTS], tree.state[PART_CHUNKS] = n, n_chunks
 
 
-@on_device
-def _schedule(limits: Any, tree: Any) -> None:
-    """Make the children of the node of largest gain, or of all that wait."""
-    state, n_threads = tree.state, threads()
-    first, n_waiting = state[FIRST], state[N_NEW]
-    n_splits = n_pairs = to_add = _ZERO
+@in_place
+def _plan_adds(tree: Any, n: Any) -> None:
+    """Set the rows of so many nodes out to be added up, in chunks; by one block."""
+    n_rows = n_chunks = _ZERO
+    for start in range(0, n, threads()):
+        here, rows = start + thread(), _ZERO
+        if here < n:
+            rows = _n_rows(tree.integers[tree.counted[here, NODE]])
+        _, rows = scan_of_block(rows)
+        n_rows += rows
+    size = _chunk_rows(tree, n_rows)
+    for start in range(0, n, threads()):
+        here, chunks = start + thread(), _ZERO
+        if here < n:
+            chunks = _parts_of(_n_rows(tree.integers[tree.counted[here, NODE]]), size)
+        before, more = scan_of_block(chunks)
+        if here < n:
+            tree.counted[here, FIRST_CHUNK] = n_chunks + before
+        n_chunks += more
+    if thread() == 0:
+        tree.state[N_COUNTED], tree.state[ADD_CHUNKS] = n, n_chunks
+        tree.state[CHUNK_ROWS] = size
+
+
+@in_place
+def _batch_to_split(tree: Any) -> Any:
+    """The first of the nodes to be split next, and of how many: the best one, or all new ones."""
+    state = tree.state
+    first, n = state[FIRST], state[N_NEW]
     if tree.numbers[IS_BEST_FIRST]:
         gain, best = -np.inf, np.int64(state[N_NODES])
-        for node in range(thread(), state[N_NODES], n_threads):
+        for node in range(thread(), state[N_NODES], threads()):
             if tree.integers[node, OPEN] and tree.reals[node, GAIN] > gain:
                 gain, best = tree.reals[node, GAIN], np.int64(node)
-        _, best = best_of_block(gain, best)
-        first, n_waiting = best, min(_ONE, state[N_NODES] - best)
-    if state[N_LEAVES] >= tree.numbers[MAX_LEAVES]:
-        n_waiting = _ZERO
-    for start in range(0, n_waiting, n_threads):
-        node = first + start + thread()
-        waits = start + thread() < n_waiting and tree.integers[node, OPEN] != 0
-        before, n_here = scan_of_block(_ONE if waits else _ZERO)
-        moves, rows = False, _ZERO
-        if waits:
-            moves = _make_children(limits, tree, node, n_splits + before)
-        at, n_moving = scan_of_block(_ONE if moves else _ZERO)
-        if moves:
-            tree.pairs[n_pairs + at, PARENT] = node
-            tree.pairs[n_pairs + at, COUNTED] = _counted(tree, node)
-            rows = _n_rows(tree.integers[_counted(tree, node)])
-        _, rows = scan_of_block(rows)
-        n_splits, n_pairs, to_add = n_splits + n_here, n_pairs + n_moving, to_add + rows
-    meet()
-    size, part_size = _chunk_rows(tree, to_add), _batch()
-    part_chunks = add_chunks = _ZERO
-    for start in range(0, n_pairs, n_threads):
-        here, parts, adds = start + thread(), _ZERO, _ZERO
-        if here < n_pairs:
-            pair = tree.pairs[here]
-            parts = _parts_of(_n_rows(tree.integers[pair[PARENT]]), part_size)
-            adds = _parts_of(_n_rows(tree.integers[pair[COUNTED]]), size)
-        parts_before, parts_here = scan_of_block(parts)
-        adds_before, adds_here = scan_of_block(adds)
-        if here < n_pairs:
-            tree.pairs[here, FIRST_PART] = part_chunks + parts_before
-            tree.pairs[here, FIRST_ADD] = add_chunks + adds_before
-        part_chunks, add_chunks = part_chunks + parts_here, add_chunks + adds_here
-    if thread() == 0:
-        state[FIRST], state[N_NEW] = state[N_NODES], 2 * n_splits
-        state[N_NODES] += 2 * n_splits
-        state[N_LEAVES] += n_splits
-        state[N_PAIRS], state[PART_CHUNKS] = n_pairs, part_chunks
-        state[ADD_CHUNKS], state[CHUNK_ROWS] = add_chunks, size
+        _, first = best_of_block(gain, best)
+        n = min(_ONE, state[N_NODES] - first)
+    return first, n if state[N_LEAVES] < tree.numbers[MAX_LEAVES] else _ZERO
 
 
 @kernel
-def decide(tree: Any) -> None:
-    """Decide which nodes are split next, and make their children; by one block."""
+def decide(tree: Any, sample: Any) -> None:
+    """Make the children of the nodes that are split next; by one block.
+
+    `tree` are the rows that decide, and `sample` those that propose; or both are the same.
+    """
     if block() == 0:
-        _schedule(own_limits(), tree)
+        state, looks_twice = tree.state, tree.numbers[ROLE] == DECIDES_ON_PROPOSALS
+        first, n_waiting = _batch_to_split(tree)
+        n_splits, n_pairs, limits = _ZERO, _ZERO, own_limits()
+        for start in range(0, n_waiting, threads()):
+            node = first + start + thread()
+            waits = start + thread() < n_waiting and tree.integers[node, OPEN] != 0
+            before, n_here = scan_of_block(_ONE if waits else _ZERO)
+            moves = False
+            if waits:
+                moves = _make_children(limits, tree, sample, node, n_splits + before)
+            at, n_moving = scan_of_block(_ONE if moves else _ZERO)
+            if moves:
+                left = tree.integers[node, LEFT]
+                smaller = left if sample.integers[left, IS_SMALLER] else left + 1
+                tree.parents[n_pairs + at, NODE] = sample.parents[n_pairs + at, NODE] = node
+                sample.counted[n_pairs + at, NODE] = smaller
+            n_splits, n_pairs = n_splits + n_here, n_pairs + n_moving
+        meet()
+        _plan_parts(tree, n_pairs)
+        if looks_twice:
+            _plan_parts(sample, n_pairs)
+        _plan_adds(sample, n_pairs)
+        meet()
+        if thread() == 0:
+            state[FIRST], state[N_NEW] = state[N_NODES], 2 * n_splits
+            state[N_NODES] += 2 * n_splits
+            state[N_LEAVES] += n_splits
+            if looks_twice:
+                for entry in (FIRST, N_NEW, N_NODES, N_LEAVES):
+                    sample.state[entry] = state[entry]
+
+
+@kernel
+def plan(tree: Any) -> None:
+    """Set all rows of the new nodes for which features were proposed out; by one block."""
+    if block() == 0:
+        n = _ZERO
+        for start in range(0, tree.state[N_NEW], threads()):
+            node = tree.state[FIRST] + start + thread()
+            is_wanted = start + thread() < tree.state[N_NEW] and tree.integers[node, WANTED] != 0
+            before, n_here = scan_of_block(_ONE if is_wanted else _ZERO)
+            if is_wanted:
+                tree.counted[n + before, NODE] = node
+            n += n_here
+        meet()
+        _plan_adds(tree, n)
