@@ -287,7 +287,7 @@ class _Grown:
         left = integers[:, tree.LEFT]
         is_leaf = left < 0
         integers[is_leaf, tree.FEATURE] = integers[is_leaf, tree.THRESHOLD] = -1
-        self._tables.host[:n][is_leaf], reals[is_leaf, tree.GAIN] = 0, 0.0
+        reals[is_leaf, tree.GAIN] = 0.0
         return GrownNodes(
             feature=integers[:, tree.FEATURE].astype(NODE),
             threshold=integers[:, tree.THRESHOLD].astype(NODE),
