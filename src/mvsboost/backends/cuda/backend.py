@@ -83,7 +83,7 @@ class CUDABackend:
         self._run(step(over_rows.lay_out, self.n_rows, put(rows.bins), self._bins))
         self._y = put(rows.target)
         self._weight = put(np.empty(0) if rows.weight is None else rows.weight)
-        self._score = filled(shape, SCORE)
+        self._score = room(shape, SCORE)
         self._g, self._h = room(shape, GRADIENT), room(shape, GRADIENT)
         self._row_scores = room(self.n_rows, GRADIENT)
         self._losses = room(self.n_rows, np.float64)
