@@ -341,8 +341,9 @@ class CUDABackend:
         sizes = Sizes(self._size(RowSet.SAMPLE), same_weight, self.n_rows)
         sample = self._members(RowSet.SAMPLE).members
         all_rows = None if request.all_rows is None else self._all_rows.members
-        nodes, tests, tables = self._grower.grow(request, leaves, sample, all_rows, sizes)
-        self._find_leaves(tests, tables)
+        grown = self._grower.grow(request, leaves, sample, all_rows, sizes)
+        self._find_leaves(grown.tests, grown.tables)  # meanwhile the host reads the nodes
+        nodes = grown.nodes()
         self._leaves_of = (nodes.feature,)
         return nodes
 

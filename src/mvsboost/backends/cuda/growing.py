@@ -71,7 +71,7 @@ class TreeGrower:
 
     def __init__(self, queue: Queue, n_bins: NDArray[np.int64]) -> None:
         self._queue, self._n_bins = queue, n_bins
-        self._programs: list[_Grown] = []
+        self._programs: list[Grown] = []
 
     def leaves(self, request: TreeRequest) -> int | None:
         """The most leaves that a tree can have, or None if it is not grown at once.
@@ -94,18 +94,18 @@ class TreeGrower:
         sample: Members,
         all_rows: Members | None,
         sizes: Sizes,
-    ) -> tuple[GrownNodes, Any, Any]:
-        """Grow a tree; its nodes, and on the device its tests and the bins that go left."""
+    ) -> Grown:
+        """Grow a tree."""
         n_features, best_first = len(request.features), request.max_leaves is not None
         looks = min(request.second_look, n_features) if all_rows is not None else 0
         shape = n_features, looks, leaves, request.max_depth, best_first
         kind = _Kind(sample, all_rows, *shape)
         grown = next((known for known in self._programs if known.is_for(kind)), None)
         if grown is None:
-            grown = _Grown(self._queue, kind, request, self._n_bins)
+            grown = Grown(self._queue, kind, request, self._n_bins)
             self._programs = [*self._programs[-1:], grown]  # two kinds are enough
-        nodes = grown.run(request, sizes)
-        return nodes, grown.tests, grown.tables
+        grown.run(request, sizes)
+        return grown
 
 
 class Sizes(NamedTuple):
@@ -123,11 +123,16 @@ class _Look(NamedTuple):
     numbers: Numbers
     integers: Copy
     state: Copy
-    both: Copy
 
 
-class _Grown:
-    """The program for trees of a kind, and what they are grown in."""
+class Grown:
+    """The last tree of a kind, and the program that grows the next.
+
+    Attributes
+    ----------
+    tests, tables
+        On the device: tests of the nodes (`nodes.test_of`), and which bins go left.
+    """
 
     def __init__(
         self, queue: Queue, kind: _Kind, request: TreeRequest, n_bins: NDArray[np.int64]
@@ -138,10 +143,10 @@ class _Grown:
         self._parts = Copy.room(kind.n_features + 1, np.int64)
         self._of: NDArray[np.int64] | None = None
         self._n_parts = 0
-        self._reals, self._tables = (
-            Copy.room((n, tree.N_REALS), np.float64),
-            Copy.room((n, TABLE), BIN),
-        )
+        self._tables = Copy.room((n, TABLE), BIN)
+        of_look = ((n, tree.N_INTEGERS), np.int64), (tree.N_STATE, np.int64)
+        of_looks = of_look if kind.all_rows is None else of_look * 2
+        found, (self._reals, *parts) = Copy.rooms(((n, tree.N_REALS), np.float64), *of_looks)
         self.tests, self.tables = room(n, np.int64), self._tables.device
         shared = {
             "reals": self._reals.device,
@@ -154,7 +159,7 @@ class _Grown:
         slots = max(kind.leaves - 1 if kind.best_first else kind.leaves // 2, 1)
         entries = int(np.sort(n_bins + 1)[-kind.n_features :].sum())  # of any so many features
         features = self._features.device, self._parts.device
-        self._sample = self._look(kind.sample, (slots, entries), features, shared)
+        self._sample = self._look(kind.sample, parts[:2], (slots, entries), features, shared)
         self._looks = [self._sample]
         if kind.all_rows is not None:
             at_once, step_size = max(kind.leaves // 2, 1), tree.PART_ENTRIES // TABLE
@@ -162,22 +167,22 @@ class _Grown:
             self._n_looked = len(starts) - 1
             proposed = room((at_once, kind.looks, tree.N_FEATURE), np.int64), put(np.array(starts))
             shape = at_once, kind.looks * TABLE
-            self._looks.append(self._look(kind.all_rows, shape, proposed, shared))
-        down = [look.both for look in self._looks] + [self._reals, self._tables]
-        self._program = Program(queue, Numbers(0, 0), self._steps(), self._up(), down)
+            self._looks.append(self._look(kind.all_rows, parts[2:], shape, proposed, shared))
+        up = [look.numbers.both for look in self._looks[1:]]
+        down = found, self._tables
+        self._program = Program(queue, self._sample.numbers, self._steps(), up, down)
 
     def _look(
         self,
         members: Members,
+        own: list[Copy],
         histograms: tuple[int, int],
         features: tuple[Any, Any],
         shared: dict[str, Any],
     ) -> _Look:
         kind, n = self._kind, 2 * self._kind.leaves - 1
         numbers = Numbers(tree.N_REAL_NUMBERS, tree.N_INTEGER_NUMBERS)
-        both, (integers, state) = Copy.rooms(
-            ((n, tree.N_INTEGERS), np.int64), (tree.N_STATE, np.int64)
-        )
+        integers, state = own
         at_once, n_features = min(2, n) if kind.best_first else kind.leaves, features[0].shape[1]
         growth = tree.Growth(
             *members[:3],
@@ -196,10 +201,7 @@ class _Grown:
             numbers=numbers.integers.device,
             **shared,
         )
-        return _Look(growth, numbers, integers, state, both)
-
-    def _up(self) -> list[Copy]:
-        return [look.numbers.both for look in self._looks]
+        return _Look(growth, numbers, integers, state)
 
     def _steps(self) -> list[Step]:
         kind, growths = self._kind, [look.growth for look in self._looks]
@@ -245,7 +247,8 @@ class _Grown:
         for copy in (self._features, self._parts):
             copy.device.copy_to_device(copy.host)
 
-    def run(self, request: TreeRequest, sizes: Sizes) -> GrownNodes:
+    def run(self, request: TreeRequest, sizes: Sizes) -> None:
+        """Grow the next tree."""
         self._program.settle()
         self._look_at(request)
         role = tree.DECIDES if request.all_rows is None else tree.PROPOSES
@@ -257,7 +260,6 @@ class _Grown:
             # all rows need no floor on how many of them were sampled
             self._give(self._looks[-1], request, request.all_rows, 1, *rows)
         self._program.run()
-        return self._nodes()
 
     def _give(
         self,
@@ -279,7 +281,7 @@ class _Grown:
         more = _chunk_bits(packing.count_bits), same_weight, n_parts, _BLOCKS_EACH * processors()
         look.numbers.integers.host[:] = (n_rows, *bounds, *more, role)
 
-    def _nodes(self) -> GrownNodes:
+    def nodes(self) -> GrownNodes:
         """The nodes of the tree, without splits that were found and not made."""
         decides = self._looks[-1]
         n = int(decides.state.host[tree.N_NODES])
