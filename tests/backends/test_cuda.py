@@ -12,9 +12,23 @@ import pytest
 from mvsboost import MVSClassifier, MVSRegressor
 from mvsboost.backends.cuda import CUDABackend
 from mvsboost.backends.cuda.device import SIMULATED
+from mvsboost.backends.messages import BinnedRows
 from mvsboost.backends.protocol import Backend
 from mvsboost.backends.reference import ReferenceBackend
-from mvsboost.objectives import Squared
+from mvsboost.objectives import (
+    Absolute,
+    CrossEntropy,
+    Gamma,
+    Huber,
+    Logistic,
+    Poisson,
+    Quantile,
+    Quantiles,
+    Softmax,
+    Squared,
+    Tweedie,
+)
+from mvsboost.objectives.builtin import BUILTIN
 from tests.backends.test_verbs import CASES, VERBS, assert_same, chunked, ready
 
 pytestmark = pytest.mark.large
@@ -51,6 +65,75 @@ def test_verbs_agree_with_the_reference(verb, case, make_rows, mixed_tree):
 @pytest.mark.parametrize("case", list(CASES))
 def test_gradients_agree_with_the_reference(verb, case, make_rows, mixed_tree):
     agree(verb, case, CUDABackend, make_rows, mixed_tree)
+
+
+EXTREME_SCORES = [0.0, 700.0, -700.0, 709.0, -709.0, 80.0, -80.0, 35.0, -35.0, 1e-9]
+
+REALS = [0.0, 1e-3, -2.5, 40.0, 1e30]
+COUNTS = [0.0, 1.0, 3.0, 1e6]
+
+OBJECTIVES = {
+    "logistic": (Logistic, (), [0.0, 1.0]),
+    "softmax": (Softmax, (3,), [0.0, 1.0, 2.0]),
+    "squared": (Squared, (), REALS),
+    "absolute": (Absolute, (), REALS),
+    "quantile": (Quantile, (0.3,), REALS),
+    "quantiles": (Quantiles, ([0.1, 0.5, 0.7],), REALS),
+    "huber": (Huber, (0.7,), REALS),
+    "poisson": (Poisson, (), COUNTS),
+    "gamma": (Gamma, (), [1e-3, 0.7, 1e6]),
+    "tweedie": (Tweedie, (1.3,), COUNTS),
+    "cross_entropy": (CrossEntropy, (), [0.0, 0.3, 1.0]),
+}
+"""Of each built-in objective: its class, its parameters, and targets."""
+
+
+def gradients_of(make, objective, targets, order, weighted):
+    """Gradients at extreme scores and at usual ones, some of them equal to the target."""
+    rng = np.random.default_rng(0)
+    n = len(EXTREME_SCORES) + N_ROWS
+    y = rng.choice(targets, n)
+    scores = rng.normal(0.0, 2.0, (objective.n_outputs, n))
+    scores[:, : len(EXTREME_SCORES)] = rng.permuted([EXTREME_SCORES] * len(scores), axis=1)
+    scores[:, -3:] = y[-3:]
+    weight = rng.choice([0.0, 0.1, 2.5], n) if weighted else None
+    bins = np.zeros((n, 1), np.uint8)
+    backend = make(BinnedRows(bins, np.array([1]), y, weight, start=scores), objective)
+    backend.set_baseline(np.zeros(objective.n_outputs))
+    return backend.compute_gradients(order), *backend.gradients()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("name", list(BUILTIN))
+def test_every_builtin_objective_has_a_kernel(name, order, weighted, monkeypatch):
+    kind, parameters, targets = OBJECTIVES[name]
+    assert kind is BUILTIN[name]
+    with np.errstate(all="ignore"):  # some are beyond float32, or 0 times infinity
+        expected, *values = gradients_of(
+            ReferenceBackend, kind(*parameters), targets, order, weighted
+        )
+    objective = kind(*parameters)
+    monkeypatch.setattr(objective, "gradients", None)  # nobody calls them on the host
+    seen, *found = gradients_of(CUDABackend, objective, targets, order, weighted)
+    for array, value in zip(found, values, strict=True):
+        assert np.array_equal(array, value, equal_nan=True)
+    assert seen.bad_row == expected.bad_row
+    if seen.bad_row < 0:
+        assert seen == expected
+
+
+def test_a_subclass_has_its_own_gradients():
+    class Halved(Gamma):
+        def gradients(self, target, scores):
+            g, h = super().gradients(target, scores)
+            return 0.5 * g, 0.5 * h
+
+    (_, whole, _), (_, half, _) = (
+        gradients_of(CUDABackend, kind(), [1.0], 2, True) for kind in (Gamma, Halved)
+    )
+    is_finite = np.isfinite(whole)
+    assert np.array_equal(half[is_finite], 0.5 * whole[is_finite])
 
 
 @pytest.mark.parametrize("verb", ["draw poisson", "partition of all rows", "leaf_sums", "metrics"])

@@ -47,7 +47,11 @@ SMALLEST_HESSIAN = 1e-16
 
 
 class BuiltinObjective(Objective):
-    """An objective that a model file restores in full from its name and parameters."""
+    """An objective that a model file restores in full from its name and parameters.
+
+    A class names the kernels of backends: `kernel` is that of its gradients and its loss,
+    `gradient_kernel` of gradients alone. Its subclasses have none, unless they name them.
+    """
 
     def parameters(self) -> dict[str, Any]:
         """Arguments of the constructor."""
@@ -298,6 +302,7 @@ class Quantiles(BuiltinObjective):
     """
 
     name = "quantiles"
+    gradient_kernel = "quantile"
     default_metric = "pinball"
     link = OrderedLink()
 
@@ -376,6 +381,7 @@ class Gamma(BuiltinObjective):
     """
 
     name = "gamma"
+    gradient_kernel = "gamma"
     max_step = LOG_STEP
     link = LogLink()
     default_metric = "loss"
@@ -415,6 +421,7 @@ class Tweedie(BuiltinObjective):
     """
 
     name = "tweedie"
+    gradient_kernel = "tweedie"
     max_step = LOG_STEP
     link = LogLink()
     default_metric = "loss"
@@ -472,6 +479,7 @@ class Huber(BuiltinObjective):
     """
 
     name = "huber"
+    gradient_kernel = "huber"
     default_metric = "loss"
 
     def __init__(self, delta: float = 1.0) -> None:

@@ -137,26 +137,22 @@ class CUDABackend:
     def _gradients(self) -> Program | None:
         """The program of gradients, where the objective has a kernel."""
         # of the class itself: a subclass may have gradients of its own
-        name = vars(type(self.objective)).get("kernel", "")
-        arrays = self._g, self._h
-        if name == "softmax":
-            compute = over_rows.softmax, self._y, self._score, *arrays
-            return self._before_weighing(compute)
-        if name not in over_rows.GRADIENTS:
+        names = vars(type(self.objective))
+        compute = over_rows.GRADIENTS.get(names.get("kernel") or names.get("gradient_kernel", ""))
+        if compute is None:
             return None
-        given = self._y, self._score, self._weight
-        return self._program(4, 2, (over_rows.GRADIENTS[name], *given, *arrays))
+        given = self._y, self._score, put(self._given()), self._weight
+        return self._program(3, 2, (compute, *given, self._g, self._h))
+
+    def _given(self) -> NDArray[np.float64]:
+        """The parameter of the objective, if it has one, for each output."""
+        parameters: dict[str, Any] = getattr(self.objective, "parameters", dict)()
+        given = next(iter(parameters.values()), 0.0)
+        return np.array(np.broadcast_to(given, self.n_outputs), np.float64)
 
     @cached_property
     def _weigh(self) -> Program:
-        return self._before_weighing()
-
-    def _before_weighing(self, *kernels: tuple[Any, ...]) -> Program:
-        numbers = Numbers(4, 2)
-        arguments = self._weight, self._g, self._h, *numbers.on_device
-        steps = [step(kernel, self.n_rows, *given) for kernel, *given in kernels]
-        steps.append(step(over_rows.weigh, self.n_rows, *arguments))
-        return Program(self._queue, numbers, steps)
+        return self._program(3, 2, (over_rows.weigh, self._weight, self._g, self._h))
 
     def compute_gradients(self, order: int) -> GradientRange:
         program = self._gradients
@@ -167,9 +163,8 @@ class CUDABackend:
             self._g.copy_to_device(np.ascontiguousarray(g))
             self._h.copy_to_device(np.ascontiguousarray(h))
             program = self._weigh
-        alpha = float(getattr(self.objective, "alpha", 0.0))
-        reals, integers = program.run((alpha, 0.0, -np.inf, -np.inf), (order == 1, 0))
-        _, largest_g, largest_h, less_h = reals.tolist()
+        reals, integers = program.run((0.0, -np.inf, -np.inf), (order == 1, 0))
+        largest_g, largest_h, less_h = reals.tolist()
         bad = self._bad_row() if integers[over_rows.BAD] else -1
         self._range = GradientRange(largest_g, max(largest_h, 0.0), -less_h, bad)
         return self._range

@@ -66,15 +66,25 @@ def set_baseline(baseline: Any, start: Any, score: Any) -> None:
                 score[k, i] += start[k, i]
 
 
+# a row's, from its target, its score and the parameter of the objective
+
+
 @on_device
-def _logistic(y: Any, score: Any, alpha: Any) -> Any:
+def _logistic(y: Any, score: Any, _: Any) -> Any:
     p = _coarse_sigmoid(score)
     return p - y, max(times(p, 1.0 - p), _TINY)
 
 
 @on_device
-def _squared(y: Any, score: Any, alpha: Any) -> Any:
+def _squared(y: Any, score: Any, _: Any) -> Any:
     return score - y, 1.0
+
+
+@on_device
+def _absolute(y: Any, score: Any, _: Any) -> Any:
+    if score > y:
+        return 1.0, 1.0
+    return (-1.0 if score < y else 0.0), 1.0
 
 
 @on_device
@@ -85,25 +95,60 @@ def _quantile(y: Any, score: Any, alpha: Any) -> Any:
 
 
 @on_device
-def _absolute(y: Any, score: Any, alpha: Any) -> Any:
-    if score > y:
-        return 1.0, 1.0
-    return (-1.0 if score < y else 0.0), 1.0
+def _huber(y: Any, score: Any, delta: Any) -> Any:
+    residual = score - y
+    if residual > delta:
+        return delta, 1.0
+    return (-delta if residual < -delta else residual), 1.0  # what is no number stays so
 
 
 @on_device
-def _poisson(y: Any, score: Any, alpha: Any) -> Any:
+def _poisson(y: Any, score: Any, _: Any) -> Any:
     mean = _exp(score)
     return mean - y, mean
 
 
-# numbers of gradients: given, and found
+@on_device
+def _gamma(y: Any, score: Any, _: Any) -> Any:
+    ratio = times(y, _exp(-score))
+    return 1.0 - ratio, ratio
+
+
+@on_device
+def _tweedie(y: Any, score: Any, power: Any) -> Any:
+    part, mean = times(y, _exp(times(1.0 - power, score))), _exp(times(2.0 - power, score))
+    return mean - part, times(2.0 - power, mean) + times(power - 1.0, part)
+
+
+# numbers of gradients: found, and given
 # (typed: functions would be compiled anew for every plain number they are called with)
-ALPHA = np.int64(0)
-LARGEST_G, LARGEST_H, LESS_H = map(np.int64, range(1, 4))
+LARGEST_G, LARGEST_H, LESS_H = map(np.int64, range(3))
 """Largest |g| and h, and the largest of −h."""
 FIRST_ORDER, BAD = map(np.int64, range(2))
 """Whether h is 1, and whether a row is not finite."""
+
+
+class _Out(NamedTuple):
+    """Where gradients go: h is 1 at first order, then both are weighed, if there are weights."""
+
+    g: Any
+    h: Any
+    weight: Any
+    first_order: Any
+
+
+class _Range(NamedTuple):
+    """Of the gradients that a thread has written; see the numbers above."""
+
+    largest_g: Any
+    largest_h: Any
+    less_h: Any
+    bad: Any
+
+
+@on_device
+def _no_range() -> Any:
+    return _Range(_NOTHING, -_INFINITE, -_INFINITE, np.int64(0))
 
 
 @on_device
@@ -114,44 +159,56 @@ def _weighed(x: Any, weight: Any, i: Any) -> Any:
 
 
 @on_device
-def _note_range(largest_g: Any, largest_h: Any, less_h: Any, bad: Any, reals: Any, n: Any) -> None:
-    raise_by_block(reals, LARGEST_G, np.float64(largest_g))
-    raise_by_block(reals, LARGEST_H, np.float64(largest_h))
-    raise_by_block(reals, LESS_H, np.float64(less_h))
-    add_of_block(n, BAD, np.int64(bad))
+def _write(out: Any, k: Any, i: Any, g: Any, h: Any, seen: Any) -> Any:
+    """Write the gradients of a row; the range with them in it."""
+    x = _weighed(g, out.weight, i)
+    z = _weighed(1.0 if out.first_order else h, out.weight, i)
+    out.g[k, i], out.h[k, i] = x, z
+    if abs(x) < _INFINITE and abs(z) < _INFINITE:
+        largest_h, less_h = max(seen.largest_h, z), max(seen.less_h, -z)
+        return _Range(max(seen.largest_g, abs(x)), largest_h, less_h, seen.bad)
+    return _Range(seen.largest_g, seen.largest_h, seen.less_h, np.int64(1))
 
 
-def _of_one_output(gradient: Any) -> Any:
-    """A kernel from the gradient and the hessian of a row."""
+@on_device
+def _note(seen: Any, reals: Any, integers: Any) -> None:
+    raise_by_block(reals, LARGEST_G, np.float64(seen.largest_g))
+    raise_by_block(reals, LARGEST_H, np.float64(seen.largest_h))
+    raise_by_block(reals, LESS_H, np.float64(seen.less_h))
+    add_of_block(integers, BAD, seen.bad)
+
+
+def _of_each_output(gradient: Any) -> Any:
+    """A kernel from the gradients of a row at one score; `given` is a number for each output."""
 
     @kernel
-    def compute(y: Any, score: Any, weight: Any, g: Any, h: Any, reals: Any, integers: Any) -> None:
-        alpha, first_order, n = reals[ALPHA], integers[FIRST_ORDER] != 0, y.shape[0]
-        largest_g, largest_h, less_h, bad = _NOTHING, -_INFINITE, -_INFINITE, 0
+    def compute(
+        y: Any, score: Any, given: Any, weight: Any, g: Any, h: Any, reals: Any, integers: Any
+    ) -> None:
+        out, seen, n = _Out(g, h, weight, integers[FIRST_ORDER] != 0), _no_range(), y.shape[0]
         targets, scores = own_reals(), own_reals()
-        for first in batches(n):
-            for u in range(ROWS_AT_ONCE):
-                i = min(nth(first, u), n - 1)
-                targets[u], scores[u] = y[i], score[0, i]
-            for u in range(ROWS_AT_ONCE):
-                i = nth(first, u)
-                if i < n:
-                    x, z = gradient(targets[u], scores[u], alpha)
-                    x, z = _weighed(x, weight, i), _weighed(1.0 if first_order else z, weight, i)
-                    g[0, i], h[0, i] = x, z
-                    if abs(x) < _INFINITE and abs(z) < _INFINITE:
-                        largest_g = max(largest_g, abs(x))
-                        largest_h, less_h = max(largest_h, z), max(less_h, -z)
-                    else:
-                        bad = 1
-        _note_range(largest_g, largest_h, less_h, bad, reals, integers)
+        # unsigned, as Numba would ask at each index whether it is negative
+        for k in range(np.uint64(score.shape[0])):
+            parameter = given[k]
+            for first in batches(n):
+                for u in range(ROWS_AT_ONCE):
+                    i = min(nth(first, u), n - 1)
+                    targets[u], scores[u] = y[i], score[k, i]
+                for u in range(ROWS_AT_ONCE):
+                    i = nth(first, u)
+                    if i < n:
+                        x, z = gradient(targets[u], scores[u], parameter)
+                        seen = _write(out, k, i, x, z, seen)
+        _note(seen, reals, integers)
 
     return compute
 
 
 @kernel
-def softmax(y: Any, score: Any, g: Any, h: Any) -> None:
-    """Gradients of softmax, before rows are weighed."""
+def _softmax(
+    y: Any, score: Any, _: Any, weight: Any, g: Any, h: Any, reals: Any, integers: Any
+) -> None:
+    out, seen = _Out(g, h, weight, integers[FIRST_ORDER] != 0), _no_range()
     for i in each(y.shape[0]):
         largest = score[0, i]
         for k in range(1, score.shape[0]):
@@ -161,36 +218,33 @@ def softmax(y: Any, score: Any, g: Any, h: Any) -> None:
             total += _exp(score[k, i] - largest)
         for k in range(score.shape[0]):
             chance = _exp(score[k, i] - largest) / total
-            g[k, i] = chance - (1.0 if y[i] == k else 0.0)
-            h[k, i] = max(times(chance, 1.0 - chance), _TINY)
+            x, z = chance - (1.0 if y[i] == k else 0.0), max(times(chance, 1.0 - chance), _TINY)
+            seen = _write(out, k, i, x, z, seen)
+    _note(seen, reals, integers)
 
 
 GRADIENTS = {
-    "logistic": _of_one_output(_logistic),
-    "squared": _of_one_output(_squared),
-    "quantile": _of_one_output(_quantile),
-    "absolute": _of_one_output(_absolute),
-    "poisson": _of_one_output(_poisson),
+    "logistic": _of_each_output(_logistic),
+    "softmax": _softmax,
+    "squared": _of_each_output(_squared),
+    "absolute": _of_each_output(_absolute),
+    "quantile": _of_each_output(_quantile),
+    "huber": _of_each_output(_huber),
+    "poisson": _of_each_output(_poisson),
+    "gamma": _of_each_output(_gamma),
+    "tweedie": _of_each_output(_tweedie),
 }
-"""By the names that objectives of one output have for their kernels."""
+"""By the names that objectives have for their kernels."""
 
 
 @kernel
 def weigh(weight: Any, g: Any, h: Any, reals: Any, integers: Any) -> None:
-    """Multiply by the row's weight, if there are any, and note the range of gradients."""
-    first_order = integers[FIRST_ORDER] != 0
-    largest_g, largest_h, less_h, bad = _NOTHING, -_INFINITE, -_INFINITE, 0
+    """Weigh gradients that are there already, and note their range."""
+    out, seen = _Out(g, h, weight, integers[FIRST_ORDER] != 0), _no_range()
     for i in each(g.shape[1]):
         for k in range(g.shape[0]):
-            x = _weighed(g[k, i], weight, i)
-            z = _weighed(1.0 if first_order else h[k, i], weight, i)
-            g[k, i], h[k, i] = x, z
-            if abs(x) < _INFINITE and abs(z) < _INFINITE:
-                largest_g = max(largest_g, abs(x))
-                largest_h, less_h = max(largest_h, z), max(less_h, -z)
-            else:
-                bad = 1
-    _note_range(largest_g, largest_h, less_h, bad, reals, integers)
+            seen = _write(out, k, i, g[k, i], h[k, i], seen)
+    _note(seen, reals, integers)
 
 
 # numbers of moments: what is found, and the output
