@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
@@ -10,11 +11,12 @@ import numpy as np
 import pytest
 
 from mvsboost import MVSClassifier, MVSRegressor
-from mvsboost.backends.cuda import CUDABackend
+from mvsboost.backends.cuda import CUDABackend, device
 from mvsboost.backends.cuda.device import SIMULATED
 from mvsboost.backends.messages import BinnedRows
 from mvsboost.backends.protocol import Backend
 from mvsboost.backends.reference import ReferenceBackend
+from mvsboost.errors import DataError
 from mvsboost.objectives import (
     Absolute,
     CrossEntropy,
@@ -154,6 +156,69 @@ def test_the_first_row_that_is_not_finite_is_named(make_rows):
     backend = CUDABackend(rows, Squared())
     backend.set_baseline(np.zeros(1))
     assert backend.compute_gradients(2).bad_row == 12
+
+
+def rows_of(n, n_features, **others):
+    bins, n_bins = np.zeros((n, n_features), np.uint8), np.ones(n_features, np.int64)
+    return BinnedRows(bins, n_bins, np.zeros(n), **others)
+
+
+def test_too_little_memory_is_said_ahead():
+    rows = rows_of(1_000_000, 28, weight=np.ones(1_000_000))
+    said = (
+        "device 'cuda' must have 0.108 GB of memory free for 1,000,000 rows of 28 features "
+        "(outputs: 1), got 0.100 GB: train with device='cpu', on fewer rows"
+    )
+    with pytest.raises(DataError, match=re.escape(said)):
+        CUDABackend(rows, Squared(), free=100_000_000)
+
+
+# for each row: words of bins; target, losses, draw, row score, leaf; a score, g and h; words
+# and orders; weight or initial score, if any
+@pytest.mark.parametrize(
+    ("n_features", "objective", "given", "needed"),
+    [
+        (8, Squared(), {}, 8 + 36 + 16 + 16),
+        (9, Squared(), {"weight": np.ones(5)}, 16 + 36 + 16 + 16 + 8),
+        (3, Softmax(3), {}, 8 + 36 + 48 + 16),
+        (3, Softmax(3), {"start": np.zeros((3, 5))}, 8 + 36 + 48 + 24),  # gone before trees
+        (400, Squared(), {}, 400 + 400),  # bins, and bins as they come, before all else
+    ],
+)
+def test_as_much_memory_is_needed_as_rows_take(n_features, objective, given, needed):
+    rows = rows_of(5, n_features, **given)
+    assert CUDABackend(rows, objective, free=5 * needed).n_rows == 5
+    with pytest.raises(DataError, match=f"for 5 rows of {n_features} features"):
+        CUDABackend(rows, objective, free=5 * needed - 1)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError("std::bad_alloc"),
+        RuntimeError("[2] Call to cuMemAlloc results in CUDA_ERROR_OUT_OF_MEMORY"),
+    ],
+)
+def test_memory_that_is_short_later_is_the_same_error(error):
+    device.give_back()
+    said = r"device 'cuda' must have 3\.000 GB of memory free for one array more, got .* GB: train"
+    with pytest.raises(DataError, match=said), device.asking_for(3_000_000_000):
+        raise error
+
+
+def test_other_errors_of_the_device_are_what_they_are():
+    with pytest.raises(RuntimeError, match="ILLEGAL_ADDRESS"), device.asking_for(1):
+        raise RuntimeError("[700] Call to cuMemAlloc results in CUDA_ERROR_ILLEGAL_ADDRESS")
+
+
+@pytest.mark.skipif(SIMULATED, reason="the simulator has no end of memory")
+def test_a_gpu_says_that_it_has_no_room():
+    device.check_memory(1 << 20, "a little")
+    with pytest.raises(DataError, match="for rows, got"):
+        device.check_memory(1 << 50, "rows")
+    with pytest.raises(DataError, match="for one array more, got"):
+        device.room(1 << 45, np.float64)
+    device.room(1 << 10, np.float64)  # it works on
 
 
 MODELS = {

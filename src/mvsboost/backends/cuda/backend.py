@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mvsboost.backends.cuda import nodes as over_nodes
 from mvsboost.backends.cuda import rows as over_rows
-from mvsboost.backends.cuda.device import filled, put, room
+from mvsboost.backends.cuda.device import check_memory, filled, put, room
 from mvsboost.backends.cuda.growing import Members, Sizes, TreeGrower
 from mvsboost.backends.cuda.programs import Copy, Numbers, Program, Queue, Step, signed, step
 from mvsboost.backends.draws import (
@@ -69,9 +69,12 @@ class CUDABackend:
     rows : BinnedRows
     objective : RowObjective
         Built-in objectives have kernels of their own; others are called with all rows on the host.
+    free : int or None
+        Bytes of the device that are free; None: it is asked.
     """
 
-    def __init__(self, rows: BinnedRows, objective: RowObjective) -> None:
+    def __init__(self, rows: BinnedRows, objective: RowObjective, free: int | None = None) -> None:
+        check_memory(bytes_needed(rows, objective.n_outputs), _described(rows, objective), free)
         self.rows = rows
         self.objective = objective
         self.n_rows = rows.n_rows
@@ -479,6 +482,32 @@ class CUDABackend:
     def scores(self) -> NDArray[np.float64]:
         scores: NDArray[np.float64] = self._score.copy_to_host()
         return scores
+
+
+def bytes_needed(rows: BinnedRows, n_outputs: int) -> int:
+    """Bytes on the device for rows, were all of them to grow a tree.
+
+    Not counted are histograms, and the bins of the rows that are drawn, whose number is not known.
+    """
+    n_features = int(rows.bins.shape[1])
+    words = -(-n_features // over_rows.BINS_OF_WORD)
+    # target, row score, loss, leaf, a draw
+    of_rows = _size_of(np.float64, GRADIENT, np.float64, NODE, ROW, WEIGHT)
+    of_rows += n_outputs * _size_of(SCORE, GRADIENT, GRADIENT)
+    of_rows += _size_of(np.float64) if rows.is_weighted else 0
+    # bins as they come are there before all else, initial scores before trees
+    start = 0 if rows.start is None else n_outputs * _size_of(SCORE)
+    most = max(n_features, of_rows + max(start, _size_of(PACKED, ROW, ROW)))
+    return rows.n_rows * (words * _size_of(np.int64) + most)
+
+
+def _size_of(*dtypes: Any) -> int:
+    return sum(np.dtype(dtype).itemsize for dtype in dtypes)
+
+
+def _described(rows: BinnedRows, objective: RowObjective) -> str:
+    n, n_features = rows.bins.shape
+    return f"{n:,} rows of {n_features:,} features (outputs: {objective.n_outputs})"
 
 
 def _parts_of_tests(tree: TreeArrays) -> NDArray[np.int64]:

@@ -6,9 +6,11 @@ With ``NUMBA_ENABLE_CUDASIM=1`` kernels run as plain Python, thread by thread, f
 from __future__ import annotations
 
 import ast
+import gc
 import inspect
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from threading import RLock
 from types import FunctionType
@@ -17,7 +19,7 @@ from typing import Any
 import numba.cuda
 import numpy as np
 
-from mvsboost.errors import ParameterError
+from mvsboost.errors import DataError, ParameterError
 from mvsboost.exact import numerics
 from mvsboost.exact.dtypes import BIN, TABLE
 from mvsboost.kernels.split import N_LIMITS
@@ -525,17 +527,76 @@ def raise_by_block(out: Any, at: Any, value: Any) -> None:
         cuda.atomic.max(out, at, largest)
 
 
+# --- memory -------------------------------------------------------------------------------------
+
+
+def check_memory(needed: int, purpose: str, free: float | None = None) -> None:
+    """Raise a `DataError` if the device has less than `needed` bytes.
+
+    Parameters
+    ----------
+    needed : int
+    purpose : str
+        What for.
+    free : float or None
+        Bytes that are free; None: the device is asked. On the simulator there is no end of them.
+    """
+    if free is None:
+        free = _free_memory()
+        if free < needed:
+            give_back()
+            free = _free_memory()
+    if free < needed:
+        raise _no_memory(needed, purpose, free)
+
+
+def _free_memory() -> float:
+    return float(cuda.current_context().get_memory_info().free)
+
+
+def give_back() -> None:
+    """Give back what nobody uses any longer, which Numba does now and then."""
+    gc.collect()
+    manager = getattr(cuda.current_context(), "memory_manager", None)
+    pending = getattr(manager, "deallocations", None)
+    if pending is not None:
+        pending.clear()
+
+
+@contextmanager
+def asking_for(needed: int) -> Iterator[None]:
+    """Where the device has no room for so many bytes the error says what to do."""
+    try:
+        yield
+    except Exception as error:
+        # the classes of errors differ between Numba's, the simulator's and other managers of memory
+        if not isinstance(error, MemoryError) and "OUT_OF_MEMORY" not in str(error):
+            raise
+        raise _no_memory(needed, "one array more", _free_memory()) from error
+
+
+def _no_memory(needed: int, purpose: str, free: float) -> DataError:
+    return DataError(
+        f"device 'cuda' must have {needed / 1e9:,.3f} GB of memory free for {purpose}, "
+        f"got {free / 1e9:,.3f} GB: train with device='cpu', on fewer rows, or on workers with a "
+        f"GPU each (mvsboost.dask)"
+    )
+
+
 # --- arrays -------------------------------------------------------------------------------------
 
 
 def put(array: Any) -> Any:
     """A copy on the device."""
-    return cuda.to_device(np.ascontiguousarray(array))
+    array = np.ascontiguousarray(array)
+    with asking_for(array.nbytes):
+        return cuda.to_device(array)
 
 
 def room(shape: Any, dtype: Any) -> Any:
     """Room on the device; what is in it is not said."""
-    return cuda.device_array(shape, dtype)
+    with asking_for(int(np.prod(shape)) * np.dtype(dtype).itemsize):
+        return cuda.device_array(shape, dtype)
 
 
 def filled(shape: Any, dtype: Any, value: Any = 0) -> Any:
