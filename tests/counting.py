@@ -20,8 +20,8 @@ import pytest
 
 PACKAGES = ("mvsboost", "research")
 
-CASES = 6
-"""Of a test, in each process."""
+CASES, CASES_OF_LARGE = 6, 2
+"""Of a test, and of one that is marked as large, in each process."""
 
 _counted: Counter[str] = Counter()
 
@@ -52,7 +52,7 @@ def pytest_collection() -> Iterator[Any]:
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
     test = item.nodeid.partition("[")[0]
     _counted[test] += 1
-    if _counted[test] <= CASES:
+    if _counted[test] <= (CASES_OF_LARGE if item.get_closest_marker("large") else CASES):
         return (yield)
     with not_counting():
         return (yield)

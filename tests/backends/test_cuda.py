@@ -13,10 +13,13 @@ import pytest
 from mvsboost import MVSClassifier, MVSRegressor
 from mvsboost.backends.cuda import CUDABackend, device
 from mvsboost.backends.cuda.device import SIMULATED
-from mvsboost.backends.messages import BinnedRows
+from mvsboost.backends.cuda.growing import TreeGrower, chunk_bits
+from mvsboost.backends.cuda.programs import Queue
+from mvsboost.backends.messages import BinnedRows, TreeRequest
 from mvsboost.backends.protocol import Backend
 from mvsboost.backends.reference import ReferenceBackend
 from mvsboost.errors import DataError
+from mvsboost.exact.fixedpoint import Packing
 from mvsboost.objectives import (
     Absolute,
     CrossEntropy,
@@ -254,7 +257,8 @@ def test_models_are_those_of_the_cpu(name):
     if kind is MVSClassifier:
         y = np.digitize(y, [20.0] if name == "two classes" else [10.0, 30.0])
     size = {"n_estimators": 2 if SIMULATED else 20, "max_leaves": 5, "min_samples_leaf": 3}
-    parameters = {**size, "categorical_features": [2], "n_jobs": 1, **parameters}
+    others = {"categorical_features": [2], "second_look": 0, "n_jobs": 1}
+    parameters = {**size, **others, **parameters}
     weight = rng.random(n)
     cpu, cuda = (
         kind(**parameters, device=device).fit(X, y, sample_weight=weight).model_.to_dict()
@@ -262,6 +266,57 @@ def test_models_are_those_of_the_cpu(name):
     )
     for part in ("iterations", "baseline", "history"):
         assert cuda[part] == cpu[part]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 1000, 2**15, 2**17 - 1, 2**20, 11_000_000, 2**28])
+def test_sums_of_a_chunk_fit_32_bits(n):
+    packing = Packing.choose(n, max_gradient=3.0, max_hessian=0.7, max_weight=40.0)
+    bits = chunk_bits(packing.count_bits, most=15)
+    rows, cut = min(n, 2**bits), 31 - bits
+    largest = int(3.0 * packing.gradient_scale) + 1  # one more where it is rounded up
+    for gradient in (largest, -largest):
+        low, high = gradient & (2**cut - 1), ((gradient >> cut) << (bits + 1)) + 1
+        assert 0 <= rows * low < 2**31
+        assert -(2**31) <= rows * high < 2**31
+    for value, scale in ((0.7, packing.hessian_scale), (40.0, packing.weight_scale)):
+        assert rows * (int(value * scale) + 1) < 2**31
+
+
+REQUEST = TreeRequest(
+    features=np.arange(3),
+    categorical=np.zeros(3, bool),
+    monotone=np.zeros(3, np.int8),
+    sample=Packing(1.0, 1.0, 1.0, 10),
+    all_rows=None,
+    max_leaves=31,
+    max_depth=None,
+    min_samples_leaf=1.0,
+    min_child_weight=0.0,
+    min_sampled=1,
+    l2=1.0,
+    min_gain=0.0,
+    second_look=0,
+    dispersion=0.0,
+)
+LEVELS = {"max_leaves": None, "max_depth": 6}
+
+
+@pytest.mark.parametrize(
+    ("options", "leaves"),
+    [
+        ({}, 31),
+        ({"max_depth": 3}, 8),
+        (LEVELS, 64),
+        ({**LEVELS, "second_look": 2, "all_rows": REQUEST.sample}, 64),
+        ({"second_look": 2, "all_rows": REQUEST.sample}, None),
+        ({"max_leaves": None}, None),
+        ({"max_leaves": 5000}, None),
+        ({**LEVELS, "max_depth": 13}, None),
+    ],
+)
+def test_trees_that_are_grown_at_once(options, leaves):
+    grower = TreeGrower(Queue(), np.full(3, 255))
+    assert grower.leaves(REQUEST._replace(**options)) == leaves
 
 
 def test_without_a_gpu_the_error_says_so():

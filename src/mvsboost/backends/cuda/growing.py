@@ -278,7 +278,7 @@ class Grown:
         look.numbers.reals.host[:] = (*limits, r.dispersion, r.l1, r.min_gain, *packing.units())
         depth = np.iinfo(np.int64).max if kind.depth is None else kind.depth
         bounds = packing.count_bits, kind.leaves, depth, kind.best_first
-        more = _chunk_bits(packing.count_bits), same_weight, n_parts, _BLOCKS_EACH * processors()
+        more = chunk_bits(packing.count_bits), same_weight, n_parts, _BLOCKS_EACH * processors()
         look.numbers.integers.host[:] = (n_rows, *bounds, *more, role)
 
     def nodes(self) -> GrownNodes:
@@ -319,10 +319,10 @@ def _parts(offsets: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.array([*parts, len(offsets) - 1], np.int64)
 
 
-def _chunk_bits(count_bits: int) -> int:
+def chunk_bits(count_bits: int, most: int = _MOST_CHUNK_BITS) -> int:
     """As many rows as the sums of a chunk have room for, as a power of two.
 
     A row's gradient has a sign and at most `bits` bits, see `Packing`; `add_up` says how it is cut.
     """
     bits = min(31, 63 - 2 * count_bits)
-    return min(_MOST_CHUNK_BITS, (61 - bits) // 3)
+    return min(most, (61 - bits) // 3)

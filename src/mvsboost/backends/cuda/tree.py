@@ -469,6 +469,37 @@ def _sort_categories(part: Any, total: Any, units: Any, bits: Any, desk: Any) ->
 
 
 @on_device
+def _sum_bins(desk: Any, part: Any, n: Any, categorical: Any, from_end: Any) -> Any:
+    """Sums of n bins up to each of this lane's, and of all; which of its bins are cut behind.
+
+    Lanes have bins side by side. Categories come in their order, from its beginning or its end.
+    """
+    share = (n + LANES - 1) // LANES
+    start = lane() * share
+    sum_0 = sum_1 = _ZERO
+    for k in range(BINS_EACH):
+        desk.first[k] = desk.second[k] = _ZERO
+        if k < share and start + k < n:
+            b = start + k
+            if categorical:
+                b = np.int64(desk.order[n - 1 - b if from_end else b])
+            desk.first[k], desk.second[k] = part[b, 0], part[b, 1]
+        sum_0 += desk.first[k]
+        sum_1 += desk.second[k]
+    before_0, all_0 = scan_of_warp(sum_0)
+    before_1, all_1 = scan_of_warp(sum_1)
+    cuts = _ZERO
+    for k in range(BINS_EACH):
+        # a cut behind a bin without rows is the one before it
+        is_new = categorical | (desk.first[k] != 0) | (start + k == 0)
+        if is_new & (k < share) & (start + k < n):
+            cuts |= _ONE << k
+        before_0, before_1 = before_0 + desk.first[k], before_1 + desk.second[k]
+        desk.first[k], desk.second[k] = before_0, before_1
+    return start, cuts, all_0, all_1
+
+
+@on_device
 def _search_side(
     desk: Any,
     tree: Any,
@@ -482,11 +513,10 @@ def _search_side(
 ) -> Any:
     """The best of the cuts behind each of n bins: rank, number, and words on the left.
 
-    Each lane takes bins side by side. With missing values on the left it tries each cut once more.
-    Categories are tried in their order, from its beginning or its end.
+    With missing values on the left it tries each cut once more.
     """
-    limits, order = desk.limits, desk.order
-    units, bits, total = tree.numbers_real[UNITS:], tree.numbers[BITS], own[WORDS : WORDS + 2]
+    limits, units, bits = desk.limits, tree.numbers_real[UNITS:], tree.numbers[BITS]
+    total = own[WORDS : WORDS + 2]
     least = np.int64(math.ceil(min(limits[MIN_SAMPLES_LEAF] / units[WEIGHT], _LARGE)))
     most = (total[1] & _LOW) - least
     least_n = np.int64(limits[MIN_SAMPLED])
@@ -494,30 +524,9 @@ def _search_side(
     l2, min_h = limits[L2] / units[HESSIAN], limits[MIN_CHILD_WEIGHT] / units[HESSIAN]
     g, h = np.float64(total[0] >> bits), np.float64(total[1] >> HALF)
     bounded = _is_bounded(units, limits, sign)
-    share = (n + LANES - 1) // LANES
-    start = lane() * share
-    sum_0 = sum_1 = _ZERO
-    for k in range(BINS_EACH):
-        desk.first[k] = desk.second[k] = _ZERO
-        if k < share and start + k < n:
-            b = start + k
-            if categorical:
-                b = np.int64(order[n - 1 - b if from_end else b])
-            desk.first[k], desk.second[k] = part[b, 0], part[b, 1]
-        sum_0 += desk.first[k]
-        sum_1 += desk.second[k]
-    before_0, all_0 = scan_of_warp(sum_0)
-    before_1, all_1 = scan_of_warp(sum_1)
+    start, cuts, all_0, all_1 = _sum_bins(desk, part, n, categorical, from_end)
     # nothing besides the sorted categories: the same sets from the end as from the beginning
     is_twin = from_end and (n == 0 or (all_0 == total[0] and all_1 == total[1]))
-    cuts = _ZERO
-    for k in range(BINS_EACH):
-        # a cut behind a bin without rows is the one before it
-        is_new = categorical | (desk.first[k] != 0) | (start + k == 0)
-        if is_new & (k < share) & (start + k < n):
-            cuts |= _ONE << k
-        before_0, before_1 = before_0 + desk.first[k], before_1 + desk.second[k]
-        desk.first[k], desk.second[k] = before_0, before_1
     best, number, best_0, best_1 = NEVER, _SIDE * 2, _ZERO, _ZERO
     for side in range(0 if is_twin else 1 + n_missing):
         more_0 = part[part.shape[0] - 1, 0] if side == 1 else _ZERO
