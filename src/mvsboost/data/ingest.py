@@ -26,6 +26,7 @@ from mvsboost.data.columns import (
     numeric_columns,
     to_categorical,
 )
+from mvsboost.data.targets import check_on_host
 from mvsboost.errors import DataError, ParameterError
 
 __all__ = ["CategoricalFeatures", "as_table", "chosen_columns", "ingest"]
@@ -79,6 +80,7 @@ def _read(X: Any) -> Columns:
         raise DataError(f"X is a collection of dask ({kind}); call compute() on it first")
     if isinstance(X, np.ndarray):
         return _read_array(X)
+    check_on_host(X, "X")
     # nobody can hold a sparse matrix without having imported the module; one kind is a dict
     sparse = sys.modules.get("scipy.sparse")
     if sparse is not None and sparse.issparse(X):
