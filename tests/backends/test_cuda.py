@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -266,6 +267,27 @@ def test_models_are_those_of_the_cpu(name):
     )
     for part in ("iterations", "baseline", "history"):
         assert cuda[part] == cpu[part]
+
+
+def test_leaves_by_a_feature_of_large_number(mixed_tree):
+    wide = np.full(70_000, 1, np.int64)
+    wide[[65_537, 69_999]] = [12, 5]
+    tree = replace(mixed_tree, feature=np.array([65_537, 69_999, -1, -1, -1], np.int32))
+    bins = np.zeros((12, len(wide)), np.uint8)
+    bins[:, 65_537], bins[:, 69_999] = [*range(4), *range(4), 5, 9, 11, 12], np.arange(12) % 6
+    rows = BinnedRows(bins, wide, np.zeros(12))
+    expected, seen = (make(rows, Squared()) for make in (ReferenceBackend, CUDABackend))
+    for backend in (expected, seen):
+        backend.set_baseline(np.zeros(1))
+        backend.apply_tree(tree, 0)
+    assert len(np.unique(expected.scores())) == 3
+    np.testing.assert_array_equal(seen.scores(), expected.scores())
+
+
+def test_too_many_features_are_an_error():
+    bins = np.broadcast_to(np.uint8(0), (1, 2**20 + 1))
+    with pytest.raises(DataError, match=r"room for 1,048,576 features, got 1,048,577: use device"):
+        CUDABackend(BinnedRows(bins, np.ones(2**20 + 1, np.int64), np.zeros(1)), Squared())
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 1000, 2**15, 2**17 - 1, 2**20, 11_000_000, 2**28])

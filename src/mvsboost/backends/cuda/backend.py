@@ -37,6 +37,7 @@ from mvsboost.backends.messages import (
     TreeRequest,
 )
 from mvsboost.backends.targets import target_range, target_sums
+from mvsboost.errors import DataError
 from mvsboost.exact.dtypes import GRADIENT, NODE, PACKED, ROW, SCORE, WEIGHT
 from mvsboost.exact.fixedpoint import Packing, sum_scale
 from mvsboost.kernels.apply import TreeArrays, are_tests_of, tests_of
@@ -51,10 +52,7 @@ _SCORES = {
 
 
 class _Sample(NamedTuple):
-    """Room for rows that grow a tree, and the program that fills it.
-
-    `bins` are theirs side by side; where no `rows` are named it is all rows.
-    """
+    """Rows that grow a tree (all where none are named), and the program that packs them."""
 
     rows: Any
     members: Members
@@ -74,6 +72,7 @@ class CUDABackend:
     """
 
     def __init__(self, rows: BinnedRows, objective: RowObjective, free: int | None = None) -> None:
+        _check_size("features", rows.bins.shape[1], over_nodes.MOST_FEATURES)
         check_memory(bytes_needed(rows, objective.n_outputs), _described(rows, objective), free)
         self.rows = rows
         self.objective = objective
@@ -107,16 +106,14 @@ class CUDABackend:
         self._leaves_of: tuple[NDArray[Any], ...] | None = None
         self._measured: RowMetric | None = None
 
-    def _program(
-        self, reals: int, integers: int, *kernels: tuple[Any, ...], down: Sequence[Copy] = ()
-    ) -> Program:
+    def _program(self, reals: int, integers: int, *kernels: tuple[Any, ...]) -> Program:
         """A program of kernels over all rows, with their arguments but for the numbers."""
         numbers = Numbers(reals, integers)
         steps = [
             step(kernel, self.n_rows, *arguments, *numbers.on_device)
             for kernel, *arguments in kernels
         ]
-        return Program(self._queue, numbers, steps, down=down)
+        return Program(self._queue, numbers, steps)
 
     def _run(self, *steps: Step) -> None:
         """Run steps that are not to be repeated."""
@@ -333,7 +330,7 @@ class CUDABackend:
     def grow_whole_tree(self, request: TreeRequest) -> GrownNodes | None:
         """Grow the tree on the device, unless `TreeGrower` does not; see there."""
         leaves = self._grower.leaves(request)
-        if leaves is None or self.rows.bins.shape[1] > over_nodes.MOST_FEATURES:
+        if leaves is None:
             return None
         same_weight = int(request.sample.weight_scale) if self._everybody else -1
         sizes = Sizes(self._size(RowSet.SAMPLE), same_weight, self.n_rows)
@@ -393,6 +390,7 @@ class CUDABackend:
     def _leaves(self, tree: TreeArrays) -> None:
         """Find the leaf of every row, unless they are known."""
         if self._leaves_of is None or not are_tests_of(self._leaves_of, tree):
+            _check_size("nodes of a tree", tree.n_nodes, over_nodes.MOST_NODES)
             tests = room(tree.n_nodes, np.int64)
             self._run(step(over_nodes.pack_tests, tree.n_nodes, put(_parts_of_tests(tree)), tests))
             self._find_leaves(tests, put(tree.goes_left()))
@@ -482,6 +480,11 @@ class CUDABackend:
     def scores(self) -> NDArray[np.float64]:
         scores: NDArray[np.float64] = self._score.copy_to_host()
         return scores
+
+
+def _check_size(what: str, n: int, most: int) -> None:
+    if n > most:
+        raise DataError(f"device 'cuda' has room for {most:,} {what}, got {n:,}: use device='cpu'")
 
 
 def bytes_needed(rows: BinnedRows, n_outputs: int) -> int:

@@ -83,9 +83,10 @@ def partition(
 # A node's test in one word. The upper half: the left child, and the bin of missing values; negative
 # in leaves. The lower half: the feature, the first bin that goes right, whether missing values go
 # left, and whether the bins that do are looked up in a table.
-_LEFT, _BOUND, _MISSING_LEFT, _IN_TABLE = 9, 16, 25, 26
-_FEATURE_MASK, _BIN_MASK = (1 << 16) - 1, (1 << 9) - 1
-MOST_FEATURES = _FEATURE_MASK + 1
+_LEFT, _BOUND, _MISSING_LEFT, _IN_TABLE = 9, 20, 29, 30
+_FEATURE_MASK, _BIN_MASK = (1 << 20) - 1, (1 << 9) - 1
+MOST_FEATURES, MOST_NODES = 1 << 20, 1 << 22
+"""What a test has room for."""
 
 LEAF = np.int64(-1)
 _LOW_MASK = np.int64(0xFFFFFFFF)
