@@ -55,7 +55,7 @@ def test_the_model_is_that_of_one_machine(client, table, tmp_path, case):
         # Σw and Σw² are sums of floats
         assert there == pytest.approx(here, rel=1e-12, nan_ok=True)
         np.testing.assert_equal(there["mu"], here["mu"])
-    assert remote.stage_times_["histograms"] > 0.0
+    assert remote.stage_times_["grow_whole_tree"] > 0.0
 
 
 @pytest.mark.parametrize("objective", ["squared", "absolute", "poisson"])
@@ -187,18 +187,34 @@ def test_there_must_be_a_client_and_a_worker():
         DaskMVSRegressor(client=lonely, timeout=0.5).fit(X, y)
 
 
-def test_few_rounds(client, tmp_path):
+class ThroughTheClient(DaskMVSRegressor):
+    """Its workers do not reach one another."""
+
+    def _cluster(self):
+        cluster = super()._cluster()
+        cluster.most_peers = 0
+        return cluster
+
+
+def test_few_rounds(client):
     X, y = numbers(20_000)
-    X_parts, y_parts = as_arrays(X, y, 5_000)
-    rounds = {}
-    for name, shape in (("31 leaves", {}), ("depth 6", {"max_depth": 6})):
-        fitted = DaskMVSRegressor(client=client, n_estimators=10, sampler=MVS(0.3), **shape)
-        fitted.fit(X_parts, y_parts)
-        by_verb = fitted.traffic_["by_verb"]
-        rounds[name] = by_verb["histograms"] / 10, fitted.traffic_["rounds"] / 10
-        assert fitted.traffic_["sent"] > 0
-        assert fitted.traffic_["received"] > 10 * fitted.traffic_["sent"]
-        assert fitted.traffic_["rebuilt"] == 0
-    assert rounds["31 leaves"][0] <= 12
-    assert rounds["depth 6"][0] <= 6
-    assert rounds["depth 6"][1] <= 14
+    parts, rounds, files = as_arrays(X, y, 5_000), {}, set()
+    for kind in (DaskMVSRegressor, ThroughTheClient):
+        for shape in ({}, {"max_depth": 6}):
+            fitted = kind(client=client, n_estimators=10, sampler=MVS(0.3), **shape)
+            traffic = fitted.fit(*parts).traffic_
+            by_verb = traffic["by_verb"]
+            trees = by_verb.get("grow_whole_tree", 0), by_verb.get("histograms", 0)
+            rounds[kind, len(shape)] = *trees, traffic["rounds"]
+            assert (traffic["between"] > 0) == (kind is DaskMVSRegressor)
+            assert traffic["sent"] > 0
+            assert traffic["rebuilt"] == 0
+            files.add((len(shape), str(fitted.model_.to_dict()["iterations"])))
+    assert len(files) == 2  # however trees are grown
+    assert rounds[DaskMVSRegressor, 0][:2] == rounds[DaskMVSRegressor, 1][:2] == (10, 0)
+    assert rounds[DaskMVSRegressor, 0][2] <= 90
+    best_first, by_level = rounds[ThroughTheClient, 0], rounds[ThroughTheClient, 1]
+    assert best_first[0] == by_level[0] == 0
+    assert best_first[1] <= 120
+    assert by_level[1] <= 60
+    assert by_level[2] <= 140

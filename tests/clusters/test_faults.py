@@ -16,18 +16,20 @@ from mvsboost import GOSS, MVS, MVSClassifier, MVSRegressor
 from mvsboost.callbacks import Callback
 from mvsboost.dask import DaskMVSClassifier, DaskMVSRegressor
 from mvsboost.dask import worker as on_worker
+from mvsboost.dask.session import MOST_PEERS
 from mvsboost.errors import ClusterError
 from tests.clusters.tables import as_arrays, mixed, numbers
 
 
 class Watched:
-    """An estimator whose rounds are watched."""
+    """An estimator whose rounds are watched, and whose workers may grow trees together."""
 
     watch = None
+    most_peers = MOST_PEERS
 
     def _cluster(self):
         cluster = super()._cluster()
-        cluster.watch = self.watch
+        cluster.watch, cluster.most_peers = self.watch, self.most_peers
         return cluster
 
 
@@ -85,7 +87,7 @@ def file_of(estimator, folder):
 
 
 CLASSIFYING = ("target_range", "target_sums", "compute_gradients", "gradient_sums", "draw")
-CLASSIFYING += ("score_rows", "threshold_sums", "histograms", "leaf_sums")
+CLASSIFYING += ("score_rows", "threshold_sums", "grow_whole_tree", "histograms", "leaf_sums")
 CLASSIFYING += ("metric_range", "metric_sums", "scores")
 
 
@@ -98,6 +100,7 @@ def test_a_worker_killed_leaves_no_trace(client, classes, tmp_path, verb, seed):
     parts, few_parts = classes.parts(), few.parts(2)
     remote = Classifier(client=client, timeout=60, **parameters)
     remote.watch = killer = Killer(client, verb, seed)
+    remote.most_peers = 0 if verb == "histograms" else MOST_PEERS
     remote.fit(parts.X, parts.y, eval_set=[(few_parts.X, few_parts.y)])
     assert killer.done
     assert file_of(remote, tmp_path) == file_of(undisturbed, tmp_path)
@@ -109,12 +112,14 @@ def test_a_worker_killed_leaves_no_trace(client, classes, tmp_path, verb, seed):
         ("residual_counts", {"objective": "absolute"}),
         ("rank_counts", {"sampler": GOSS(0.1, 0.2)}),
         ("histograms", {"second_look": 2, "sampler": MVS(0.2), "max_depth": 3}),
+        ("grow_whole_tree", {"second_look": 2, "sampler": MVS(0.2), "max_leaves": 8}),
     ],
 )
 def test_other_verbs_and_looks(client, amounts, tmp_path, verb, parameters):
     undisturbed = MVSRegressor(n_estimators=3, **parameters).fit(*amounts)
     remote = Regressor(client=client, n_estimators=3, timeout=60, **parameters)
     remote.watch = killer = Killer(client, verb, 0)
+    remote.most_peers = 0 if verb == "histograms" else MOST_PEERS
     remote.fit(*as_arrays(*amounts, rows=300))
     assert killer.done
     assert file_of(remote, tmp_path) == file_of(undisturbed, tmp_path)
@@ -127,7 +132,7 @@ def test_a_worker_retired_and_one_that_joins(cluster, client, amounts, tmp_path)
         client.retire_workers([address], close_workers=True)
 
     remote = Regressor(client=client, n_estimators=5, timeout=60)
-    remote.watch = killer = Killer(client, "histograms", 3, retire)
+    remote.watch = killer = Killer(client, "grow_whole_tree", 3, retire)
     cluster.scale(4)  # it may join now or later
     remote.fit(*as_arrays(*amounts, rows=300))
     assert killer.done
@@ -135,7 +140,8 @@ def test_a_worker_retired_and_one_that_joins(cluster, client, amounts, tmp_path)
     cluster.scale(3)
 
 
-def test_a_worker_that_hangs_is_named_in_time(client, amounts):
+@pytest.mark.parametrize("verb", ["draw", "grow_whole_tree"])
+def test_a_worker_that_hangs_is_named_in_time(client, amounts, verb):
     stopped = []
 
     def stop(address, pid):
@@ -143,7 +149,7 @@ def test_a_worker_that_hangs_is_named_in_time(client, amounts):
         stopped.append((address, pid))
 
     remote = Regressor(client=client, n_estimators=5, timeout=1.5)
-    remote.watch = killer = Killer(client, "draw", 0, stop)
+    remote.watch = killer = Killer(client, verb, 0, stop)
     start = time.monotonic()
     try:
         with pytest.raises(ClusterError, match=r"have not all answered.*timeout=1\.5"):
@@ -218,7 +224,7 @@ def test_rows_that_come_back_different_are_told(client):
 
     def fit_until_rows_are_lost():
         for _ in range(5):  # the worker that is killed may have held none
-            remote.watch = Killer(client, "histograms", 1)
+            remote.watch = Killer(client, "grow_whole_tree", 1)
             remote.fit(frame[["a"]], frame["y"])
             client.wait_for_workers(3, timeout=60)
 

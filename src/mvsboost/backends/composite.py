@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial, reduce
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,7 @@ _MERGES: dict[str, Callable[[Sequence[Any]], Any]] = {
     "rank_counts": _add,
     "draw": partial(reduce, DrawSummary.merge),
     "histograms": _add,
+    "grow_whole_tree": itemgetter(0),  # all have grown the same
     "leaf_sums": _add,
     "residual_counts": _add,
     "metric_range": _largest,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mvsboost.backends.composite import MergedBackend
+from mvsboost.backends.messages import GrownNodes, TreeRequest
 from mvsboost.dask.session import Session
 from mvsboost.dask.worker import Call
 
@@ -35,3 +36,10 @@ class DaskBackend(MergedBackend):
     def _ask(self, verb: str, *arguments: Any) -> Any:
         calls, self._untold = [*self._untold, Call(verb, arguments)], []
         return self.session.ask(calls)
+
+    def grow_whole_tree(self, request: TreeRequest) -> GrownNodes | None:
+        """The tree that workers grow among themselves; None where they cannot."""
+        nodes = self.session.grow(self._untold, request)
+        if nodes is not None:
+            self._untold = []
+        return nodes

@@ -19,7 +19,7 @@ from mvsboost.backends.messages import BinnedRows, RowObjective
 from mvsboost.dask import partitions
 from mvsboost.dask.backend import DaskBackend
 from mvsboost.dask.partitions import Recipe, Summary
-from mvsboost.dask.session import Session, Traffic, Waiting
+from mvsboost.dask.session import MOST_PEERS, Session, Traffic, Waiting
 from mvsboost.data import BinFeature, BinMapper, CategoricalColumn, Columns, Dataset, Schema
 from mvsboost.data.binning import SAMPLE_ROWS, TrainingRows, sampled_rows
 from mvsboost.data.parts import features_of, merge_described, rows_within
@@ -152,14 +152,19 @@ class Cluster:
     ----------
     client : distributed.Client
     waiting : Waiting
-    watch : callable, optional
+    watch, most_peers
         See `Session`.
     """
 
     def __init__(
-        self, client: Client, waiting: Waiting, watch: Callable[[str], None] | None = None
+        self,
+        client: Client,
+        waiting: Waiting,
+        watch: Callable[[str], None] | None = None,
+        most_peers: int = MOST_PEERS,
     ) -> None:
         self.client, self.waiting, self.watch = client, waiting, watch
+        self.most_peers = most_peers
         self.traffic = Traffic()
         self._sessions: list[Session] = []
         self._current = ExitStack()
@@ -400,7 +405,14 @@ class Cluster:
 
         def make(rows: Any, objective: RowObjective) -> DaskBackend:
             session = Session(
-                self.client, rows, objective, device, self.waiting, self.traffic, self.watch
+                self.client,
+                rows,
+                objective,
+                device,
+                self.waiting,
+                self.traffic,
+                self.watch,
+                self.most_peers,
             )
             self._sessions.append(session)
             return DaskBackend(session, rows.n_rows, objective.n_outputs)

@@ -4,6 +4,9 @@ Rows come in runs, each of consecutive rows on one worker. The session keeps a l
 the runs have been told since they were new: the trees so far, and the verbs of the iteration
 under way. A run that is lost with its worker is made again elsewhere by Dask, from where its
 rows came from, and told the log; answers are the same, and so is the model.
+
+Workers that reach one another grow trees among themselves (`grow`). Whenever they cannot, the
+client grows the tree verb by verb: it is the same.
 """
 
 from __future__ import annotations
@@ -16,21 +19,39 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from time import monotonic, sleep
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 from distributed import Client, Future, wait
 from distributed.protocol.pickle import dumps, loads
 
 from mvsboost.backends.composite import merge
-from mvsboost.backends.messages import RowObjective
-from mvsboost.dask.worker import Answer, Call, Message, drop, hold, relay, request, serve
+from mvsboost.backends.messages import GrownNodes, RowObjective, TreeRequest
+from mvsboost.dask.worker import (
+    GROW,
+    Answer,
+    Call,
+    Message,
+    drop,
+    hold,
+    meet,
+    open_door,
+    relay,
+    request,
+    serve,
+)
 from mvsboost.errors import ClusterError
 
-__all__ = ["Session", "Traffic", "Waiting"]
+__all__ = ["MOST_PEERS", "Session", "Traffic", "Waiting"]
+
+MOST_PEERS = 64
+"""Workers that grow trees among themselves: each speaks to all others for every histogram."""
 
 _LOOK = 0.2  # seconds between looks at which workers are there
 _GOODBYE = 1.0  # seconds that workers have to say that they let go
 _MOST_ASKED = 16  # workers that the client asks itself
+_TO_COME = 5.0  # seconds that a worker waits for another to connect
+_MOST_MEETINGS = 5  # after so many that failed workers do not try to reach one another
 _LEAST_PATIENCE = 60.0  # seconds that a worker keeps rows nobody asks for
 _KEPT = frozenset({"set_baseline", "apply_tree"})  # what scores are made of
 _CHANGES = _KEPT | {"compute_gradients", "score_rows", "draw", "begin_tree", "partition"}
@@ -48,6 +69,8 @@ class Traffic:
         Rounds by the verb that was answered.
     sent, received : int
         Bytes, over all workers.
+    between : int
+        Bytes from workers to workers, for trees that they grow among themselves.
     rebuilt : int
         Runs of rows that were lost and made again.
     """
@@ -56,6 +79,7 @@ class Traffic:
     by_verb: Counter[str] = field(default_factory=Counter)
     sent: int = 0
     received: int = 0
+    between: int = 0
     rebuilt: int = 0
 
     def as_dict(self) -> dict[str, Any]:
@@ -117,6 +141,8 @@ class Session:
         Counted up.
     watch : callable, optional
         Called with the verb of each round before it is sent; for tests of faults.
+    most_peers : int
+        Workers that grow trees among themselves; if there are more the client takes part.
     """
 
     def __init__(
@@ -128,6 +154,7 @@ class Session:
         waiting: Waiting,
         traffic: Traffic,
         watch: Callable[[str], None] | None = None,
+        most_peers: int = MOST_PEERS,
     ) -> None:
         self._client, self._rows, self._checks = client, list(rows.runs), rows.checks
         self._homes = dict(enumerate(rows.homes))
@@ -138,25 +165,19 @@ class Session:
         self._name = uuid4().hex
         self._now = 0
         self._log: list[Call] = []
+        self._most_peers, self._meetings_left = most_peers, _MOST_MEETINGS
+        self._have_met: frozenset[str] = frozenset()
 
     def ask(self, calls: Sequence[Call]) -> Any:
         """Have all rows do what is called for; the merged answer of the last call."""
         verb, after = calls[-1].verb, self._now + len(calls)
-        if self._watch is not None:
-            self._watch(verb)
-        self.traffic.rounds += 1
-        self.traffic.by_verb[verb] += 1
+        self._begin(verb)
         answers: list[Answer] = []
         todo, deadline = set(self._homes), monotonic() + self._waiting.limit
         while todo:
             self._settle([run for run in todo if run not in self._clocks], deadline)
             said = self._round(sorted(todo), calls, after, deadline)
-            for answer in said:
-                if answer.error is not None:
-                    raise answer.error
-                todo -= set(answer.done)
-                self._clocks |= dict.fromkeys(answer.done, after)
-                self._lose(answer.lost)
+            todo -= self._hear(said, after)
             answers += said
             if todo:  # someone has gone, or was not reached
                 there = self._workers(deadline)
@@ -164,6 +185,69 @@ class Session:
         self._note(calls, after)
         parts = sorted((part for answer in answers for part in answer.parts), key=_first)
         return merge(verb, [answer for _, answer in parts])
+
+    def grow(self, calls: Sequence[Call], request: TreeRequest) -> GrownNodes | None:
+        """A tree that workers grow among themselves, after what there is to tell them.
+
+        None where they do not reach one another, or one of them has gone or is new: then those
+        that have been told something are taken for lost, and nothing has happened.
+        """
+        if not self._can_grow():
+            return None
+        self._begin(GROW)
+        calls = [*calls, Call(GROW, (request,))]
+        after, deadline = self._now + len(calls), monotonic() + self._waiting.limit
+        said = self._round(sorted(self._homes), calls, after, deadline)
+        heard = self._hear(said, after)
+        self._lose(set(self._homes) - heard)
+        self.traffic.between += sum(answer.between for answer in said)
+        found = [nodes for answer in said for _, nodes in answer.parts]
+        if not found:
+            return None
+        self._note(calls, after)
+        nodes: GrownNodes = found[0]  # all have the same
+        return nodes
+
+    def _can_grow(self) -> bool:
+        """Whether workers that hold all rows have met."""
+        homes = frozenset(self._homes.values())
+        if len(homes) > self._most_peers or len(self._clocks) < len(self._homes):
+            return False
+        if self._have_met != homes and self._meetings_left:
+            met = self._meet(sorted(homes))
+            self._have_met = homes if met else frozenset()
+            self._meetings_left -= not met
+        return self._have_met == homes
+
+    def _meet(self, homes: list[str]) -> bool:
+        """Have workers connect to one another; only where messages are not encrypted either."""
+        if any(urlsplit(home).scheme != "tcp" for home in homes):
+            return False
+        limits = _TO_COME, self._waiting.limit
+        meeting = _have_meet, self._client, homes, self._name, limits
+        limit = min(2 * _TO_COME, self._waiting.limit)
+        try:
+            met: bool = self._client.sync(*meeting, callback_timeout=limit)
+        except (TimeoutError, OSError):
+            return False
+        return met
+
+    def _begin(self, verb: str) -> None:
+        if self._watch is not None:
+            self._watch(verb)
+        self.traffic.rounds += 1
+        self.traffic.by_verb[verb] += 1
+
+    def _hear(self, said: Sequence[Answer], after: int) -> set[int]:
+        """Note what answers say; the runs that have done what was asked."""
+        done: set[int] = set()
+        for answer in said:
+            if answer.error is not None:
+                raise answer.error
+            done.update(answer.done)
+            self._lose(answer.lost)
+        self._clocks |= dict.fromkeys(done, after)
+        return done
 
     def close(self) -> None:
         """Let the workers go; one that does not answer at once lets go after its patience."""
@@ -216,6 +300,7 @@ class Session:
             if self._clocks.pop(run, None) is not None:
                 self.traffic.rebuilt += 1
                 self._moved.add(run)
+                self._have_met = frozenset()
 
     # --- where rows are -------------------------------------------------------------------------
 
@@ -299,6 +384,21 @@ async def _dismiss(client: Client, addresses: list[str], session: str) -> None:
     _, late = await asyncio.wait(asked, timeout=_GOODBYE)
     for one in late:
         one.cancel()
+
+
+async def _have_meet(
+    client: Client, homes: list[str], session: str, limits: tuple[float, float]
+) -> bool:
+    doors = [request(client.rpc, home, open_door, session) for home in homes]
+    places = await asyncio.gather(*doors)
+    if not all(places):
+        return False
+    name = uuid4().bytes
+    visits = [
+        request(client.rpc, home, meet, session, name, number, places, limits)
+        for number, home in enumerate(homes)
+    ]
+    return all(await asyncio.gather(*visits))
 
 
 async def _deliver(client: Client, messages: list[tuple[str, bytes]], verb: str) -> list[bytes]:

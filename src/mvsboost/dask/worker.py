@@ -4,6 +4,8 @@ A client speaks to workers by short messages of its own, since a task of Dask ta
 times as long. A message brings calls, one after another; the answer of the last one goes
 back, merged over the rows the worker holds. What it held is dropped once nobody has asked
 for a while, so that a client that was killed leaves nothing behind.
+
+Workers of a session that have met (`open_door`, `meet`) grow whole trees among themselves.
 """
 
 from __future__ import annotations
@@ -16,17 +18,35 @@ from threading import Lock
 from time import monotonic
 from typing import Any, NamedTuple
 
+import numpy as np
 from distributed import get_worker
 from distributed.protocol import pickle  # cloudpickle where the plain one fails
+from numpy.typing import NDArray
 
-from mvsboost.backends.composite import JOINED, merge
+from mvsboost.backends.composite import JOINED, CompositeBackend, merge
 from mvsboost.backends.messages import BinnedRows, RowObjective
 from mvsboost.backends.protocol import Backend
 from mvsboost.backends.registry import backend_factory
+from mvsboost.dask.peers import Door, Peers, grow_together
 from mvsboost.errors import ClusterError
 from mvsboost.exact.checksum import checksum
 
-__all__ = ["Answer", "Call", "Message", "drop", "hold", "relay", "request", "serve"]
+__all__ = [
+    "GROW",
+    "Answer",
+    "Call",
+    "Message",
+    "drop",
+    "hold",
+    "meet",
+    "open_door",
+    "relay",
+    "request",
+    "serve",
+]
+
+GROW = "grow_whole_tree"
+"""The verb that all workers answer together, or none does."""
 
 
 class Call(NamedTuple):
@@ -69,12 +89,15 @@ class Answer(NamedTuple):
         Runs that it does not hold, or that have been told other things.
     error : exception or None
         What went wrong in a call.
+    between : int
+        Bytes that went to other workers.
     """
 
     parts: list[tuple[int, Any]]
     done: list[int]
     lost: list[int]
     error: BaseException | None = None
+    between: int = 0
 
     @classmethod
     def together(cls, verb: str, answers: Sequence[Answer]) -> Answer:
@@ -88,6 +111,7 @@ class Answer(NamedTuple):
             [run for answer in answers for run in answer.done],
             [run for answer in answers for run in answer.lost],
             errors[0] if errors else None,
+            sum(answer.between for answer in answers),
         )
 
 
@@ -96,6 +120,7 @@ class _Rows:
     """Rows behind a backend, what they have been told, and what they answered last."""
 
     backend: Backend
+    n_bins: NDArray[np.int64]
     clock: int = 0
     answer: Any = None
 
@@ -108,11 +133,21 @@ class _Held:
     runs: dict[int, _Rows] = field(default_factory=dict)
     lock: Lock = field(default_factory=Lock)
     asked: float = field(default_factory=monotonic)
+    door: Door | None = None
+    peers: Peers | None = None
+
+    def part(self) -> None:
+        """End what this worker has with others."""
+        for one in (self.door, self.peers):
+            if one is not None:
+                one.close()
+        self.door = self.peers = None
 
 
 _held: dict[tuple[str, str], _Held] = {}
 _lock = Lock()
-_thread = ThreadPoolExecutor(4, "mvsboost")  # verbs of several sessions may overlap
+# of several sessions, whose workers may wait for one another: each needs a thread
+_thread = ThreadPoolExecutor(64, "mvsboost")
 
 
 def _dumps(thing: Any) -> bytes:
@@ -147,7 +182,7 @@ def hold(
             worker.loop.add_callback(_watch, worker.loop, key)
         held = _held[key]
     with held.lock:
-        held.runs[run], held.asked = _Rows(backend), monotonic()
+        held.runs[run], held.asked = _Rows(backend, rows.n_bins), monotonic()
 
 
 async def serve(message: bytes, dask_worker: Any = None) -> bytes:
@@ -191,6 +226,8 @@ def _serve(address: str, message: bytes) -> bytes:
     verb, answers = calls[-1].verb, []
     with held.lock:
         held.asked = monotonic()
+        if verb == GROW:
+            return _dumps(_grow(held, runs, before, after, calls))
         lost = [run for run in runs if run not in held.runs]
         for run in runs:
             rows = held.runs.get(run)
@@ -210,10 +247,101 @@ def _serve(address: str, message: bytes) -> bytes:
         return _dumps(Answer.together(verb, [*answers, Answer([], [], lost)]))
 
 
+def _grow(
+    held: _Held, runs: Sequence[int], before: int, after: int, calls: Sequence[Call]
+) -> Answer:
+    """Grow a tree with the other workers that have met this one.
+
+    Where one of them has gone, or is about other things, these rows are lost as well: they have
+    been told half of what there was to tell.
+    """
+    *first, (_, (request,)) = calls
+    rows = [held.runs.pop(run, None) for run in runs]
+    known = [one for one in rows if one is not None and one.clock == before]
+    peers = held.peers
+    if len(known) < len(runs) or peers is None:
+        held.part()
+        return Answer([], [], list(runs))
+    sent = peers.sent
+    try:
+        for one in known:
+            for name, arguments in first:
+                getattr(one.backend, name)(*arguments)
+        backends = [one.backend for one in known]
+        own = CompositeBackend(backends) if len(backends) > 1 else backends[0]
+        nodes = grow_together(own, peers, known[0].n_bins, request)
+    except OSError:
+        held.part()
+        return Answer([], [], list(runs))
+    except Exception as error:
+        held.part()
+        return Answer([], [], [], error)
+    for run, one in zip(runs, known, strict=True):
+        one.clock, held.runs[run] = after, one
+    return Answer([(runs[0], nodes)], list(runs), [], between=peers.sent - sent)
+
+
+async def open_door(session: str, dask_worker: Any = None) -> tuple[str, int] | None:
+    """Where other workers of the session can come in; None where this one holds no rows of it."""
+    held = _held.get((dask_worker.address, session))
+    if held is None:
+        return None
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(_thread, _open_door, held, dask_worker.ip)
+
+
+def _open_door(held: _Held, host: str) -> tuple[str, int]:
+    with held.lock:
+        held.part()
+        held.door = Door(host)
+        return host, held.door.port
+
+
+async def meet(
+    session: str,
+    name: bytes,
+    number: int,
+    places: Sequence[tuple[str, int]],
+    limits: tuple[float, float],
+    dask_worker: Any = None,
+) -> bool:
+    """Connect this worker with the others, whose doors are open; whether all have come."""
+    held = _held.get((dask_worker.address, session))
+    if held is None:
+        return False
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(_thread, _meet, held, name, number, places, limits)
+
+
+def _meet(
+    held: _Held,
+    name: bytes,
+    number: int,
+    places: Sequence[tuple[str, int]],
+    limits: tuple[float, float],
+) -> bool:
+    with held.lock:
+        if held.door is None:
+            return False
+        try:
+            held.peers = held.door.meet(name, number, places, *limits)
+        except OSError:
+            held.part()
+        held.door = None
+        return held.peers is not None
+
+
 async def drop(session: str, dask_worker: Any = None) -> None:
     """Let go of the rows of a session."""
     with _lock:
-        _held.pop((dask_worker.address, session), None)
+        held = _held.pop((dask_worker.address, session), None)
+    if held is not None:
+        await asyncio.get_running_loop().run_in_executor(_thread, _drop, held)
+
+
+def _drop(held: _Held) -> None:
+    with held.lock:
+        held.part()
 
 
 def _watch(loop: Any, key: tuple[str, str]) -> None:
@@ -225,5 +353,6 @@ def _watch(loop: Any, key: tuple[str, str]) -> None:
         left = held.asked + held.patience - monotonic()
         if left <= 0.0:
             del _held[key]
+            _thread.submit(_drop, held)
             return
     loop.call_later(left, _watch, loop, key)

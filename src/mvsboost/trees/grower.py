@@ -28,7 +28,7 @@ from mvsboost.kernels.nodes import describe_nodes
 from mvsboost.trees.splitting import NO_WORDS, FeatureTable, Limits, Split, SplitSearch
 from mvsboost.trees.tree import LEAF, NO_SETS, Tree
 
-__all__ = ["FeatureTable", "GrownTree", "TreeParams", "grow_tree"]
+__all__ = ["FeatureTable", "GrownTree", "TreeParams", "grow_tree", "grow_verb_by_verb"]
 
 _AHEAD = 4
 """Nodes that are asked about before their turn: more are asked for nothing."""
@@ -158,8 +158,13 @@ def grow_tree(
     whole = hasattr(backend, "grow_whole_tree")
     nodes = cast(GrowsWholeTrees, backend).grow_whole_tree(request) if whole else None
     if nodes is None:
-        nodes = _Grower(backend, table, request, getattr(backend, "is_far", False)).grow()
+        nodes = grow_verb_by_verb(backend, table, request)
     return _with_structure(nodes, table, sample_packing, exact_packing)
+
+
+def grow_verb_by_verb(backend: Backend, table: FeatureTable, request: TreeRequest) -> GrownNodes:
+    """The nodes of a tree, by histograms and partitions in turn."""
+    return _Grower(backend, table, request, getattr(backend, "is_far", False)).grow()
 
 
 def _with_structure(
