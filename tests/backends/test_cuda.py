@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -351,3 +352,36 @@ def test_without_a_gpu_the_error_says_so():
         [sys.executable, "-c", script], env=nothing, capture_output=True, text=True, check=False
     )
     assert "ParameterError: device must be 'cpu' on this machine: no NVIDIA GPU" in ended.stderr
+
+
+@pytest.mark.skipif(SIMULATED, reason="the simulator runs one kernel at a time")
+def test_fits_of_several_threads():
+    X, y = np.random.default_rng(0).normal(size=(20_000, 4)), np.arange(20_000) % 3
+
+    def fit(depth):
+        model = MVSClassifier(n_estimators=10, max_depth=depth, device="cuda").fit(X, y)
+        return model.model_.to_dict()["iterations"]
+
+    depths = [3, 4, 5, 6] * 3
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(fit, depths)) == [fit(depth) for depth in depths[:4]] * 3
+
+
+TWICE = """
+import numpy as np
+from mvsboost import MVSRegressor
+from mvsboost.backends.cuda import tree
+
+X = np.random.default_rng(0).normal(size=(1000, 3))
+MVSRegressor(device="cuda", n_estimators=2).fit(X, X[:, 0])
+print(sum(tree.search.stats.cache_hits.values()))
+"""
+
+
+@pytest.mark.skipif(SIMULATED, reason="nothing is compiled")
+def test_kernels_are_kept(tmp_path):
+    where = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    for hits in ("0\n", "1\n"):
+        command = [sys.executable, "-c", TWICE]
+        ended = subprocess.run(command, env=where, capture_output=True, text=True, check=True)
+        assert ended.stdout == hits

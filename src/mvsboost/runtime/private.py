@@ -47,7 +47,9 @@ logger = logging.getLogger("mvsboost")
 _KNOWN = (0, 68)
 """The last release of Numba that all tests have passed with."""
 
-_FOLDERS = [Path(__file__).parents[1] / name for name in ("exact", "kernels", "runtime")]
+_FOLDERS = [
+    Path(__file__).parents[1] / name for name in ("exact", "kernels", "runtime", "backends/cuda")
+]
 """Where kernels are written."""
 
 INLINED_OPTIONS: dict[str, Any] = {
@@ -331,7 +333,7 @@ def _save_or_leave(
     try:
         save(signature, result)
         tidy()
-    except OSError as error:
+    except (OSError, RuntimeError) as error:  # no room, or code that Numba cannot keep
         logger.debug("a compiled kernel is not kept: %s", error)
 
 

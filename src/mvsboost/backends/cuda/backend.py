@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mvsboost.backends.cuda import nodes as over_nodes
 from mvsboost.backends.cuda import rows as over_rows
-from mvsboost.backends.cuda.device import check_memory, filled, put, room
+from mvsboost.backends.cuda.device import bring, check_memory, filled, put, room, send
 from mvsboost.backends.cuda.growing import Members, Sizes, TreeGrower
 from mvsboost.backends.cuda.programs import Copy, Numbers, Program, Queue, Step, signed, step
 from mvsboost.backends.draws import (
@@ -160,8 +160,8 @@ class CUDABackend:
             found = self.objective.gradients(self.rows.target, self.scores())
             with np.errstate(over="ignore"):  # what is no float32 is found below
                 g, h = (np.asarray(part, GRADIENT) for part in found)
-            self._g.copy_to_device(np.ascontiguousarray(g))
-            self._h.copy_to_device(np.ascontiguousarray(h))
+            send(g, self._g)
+            send(h, self._h)
             program = self._weigh
         reals, integers = program.run((0.0, -np.inf, -np.inf), (order == 1, 0))
         largest_g, largest_h, less_h = reals.tolist()
@@ -176,7 +176,7 @@ class CUDABackend:
         return self.rows.offset + int(np.argmin(finite))
 
     def gradients(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        return self._g.copy_to_host(), self._h.copy_to_host()
+        return bring(self._g), bring(self._h)
 
     @cached_property
     def _moments(self) -> Program:
@@ -200,7 +200,7 @@ class CUDABackend:
         return float(reals[over_rows.LARGEST_SCORE])
 
     def row_scores(self) -> NDArray[np.float32]:
-        scores: NDArray[np.float32] = self._row_scores.copy_to_host()
+        scores: NDArray[np.float32] = bring(self._row_scores)
         return scores
 
     @cached_property
@@ -277,8 +277,8 @@ class CUDABackend:
         drawn = np.flatnonzero(weights > 0)
         n, heaviest = len(drawn), float(weights.max(initial=0.0))
         if n:
-            self._drawn[:n].copy_to_device(drawn.astype(ROW))
-            self._weights[:n].copy_to_device(weights[drawn])
+            send(drawn.astype(ROW), self._drawn[:n])
+            send(weights[drawn], self._weights[:n])
         integers = (self.rows.offset, 0, 0, 0, 0, 0, n, 0, 0, 0)
         return self._settle.run((0.0, 0.0, heaviest, 0.0, 0.0), integers)
 
@@ -352,7 +352,7 @@ class CUDABackend:
         members = self._bins, sample.rows, sample.members.words, put(np.array([bits]))
         numbers = self._node_of(rows), self._numbers(nodes), put(each), put(offsets)
         self._run(step(over_nodes.add_nodes, self._size(rows), *members, *numbers, out))
-        found: NDArray[np.int64] = out.copy_to_host()
+        found: NDArray[np.int64] = bring(out)
         return found
 
     def _node_of(self, rows: RowSet) -> Any:
@@ -414,7 +414,7 @@ class CUDABackend:
             arrays = self._leaf, *drawn, self._g, self._h, sums.device, *numbers.on_device
             leaf_sums = over_nodes.LeafSums(*arrays)
             steps = [
-                step(over_rows.clear, 3 * n, sums.device),
+                step(over_rows.clear, 3 * n, sums.device.reshape(3 * n)),
                 step(over_nodes.sum_leaves, self.n_rows, leaf_sums),
             ]
             known = Program(self._queue, numbers, steps, down=[sums]), sums.host
@@ -434,7 +434,7 @@ class CUDABackend:
         arrays = self._leaf, self._y, self._score, self._weight, put(prefix), out
         steps = [step(over_nodes.count_residuals, self.n_rows, *arrays, *numbers.on_device)]
         Program(self._queue, numbers, steps).run((scale,), (output, known_bits))
-        counts: NDArray[np.int64] = out.copy_to_host()
+        counts: NDArray[np.int64] = bring(out)
         return counts
 
     def apply_tree(self, tree: TreeArrays, output: int) -> None:
@@ -467,7 +467,7 @@ class CUDABackend:
         if program is None:
             losses = metric.rowwise(self.rows.target, self.scores())
             losses = losses if self.rows.weight is None else losses * self.rows.weight
-            self._losses.copy_to_device(np.ascontiguousarray(losses, np.float64))
+            send(np.asarray(losses, np.float64), self._losses)
             return float(np.abs(losses).max(initial=0.0))
         (largest,), (odd,) = program.run((0.0,), (0,))
         return float(np.nan if odd else largest)
@@ -478,7 +478,7 @@ class CUDABackend:
         return int(self._sum_of_losses.run((scale,), (0,))[1][0])
 
     def scores(self) -> NDArray[np.float64]:
-        scores: NDArray[np.float64] = self._score.copy_to_host()
+        scores: NDArray[np.float64] = bring(self._score)
         return scores
 
 

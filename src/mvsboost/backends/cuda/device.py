@@ -23,6 +23,7 @@ from mvsboost.errors import DataError, ParameterError
 from mvsboost.exact import numerics
 from mvsboost.exact.dtypes import BIN, TABLE
 from mvsboost.kernels.split import N_LIMITS
+from mvsboost.runtime import private
 
 cuda: Any = numba.cuda
 
@@ -224,13 +225,24 @@ def kernel(function: Callable[..., Any]) -> Any:
     in the room of the function that it runs, which is this one.
     """
     if not SIMULATED:
-        return cuda.jit(function)
+        return _kept(function)
 
     def simulated(*arguments: Any) -> None:
         with np.errstate(all="ignore"):  # as on the device, where random bits wrap around
             function(*arguments)
 
     return cuda.jit(simulated)
+
+
+def _kept(function: Callable[..., Any]) -> Any:
+    """A kernel that other processes find on disk, as those of the CPU."""
+    try:
+        compiled = cuda.jit(cache=True)(function)
+    except RuntimeError:  # no folder can be written to, which the kernels of the CPU have told
+        return cuda.jit(function)
+    if private.probe():
+        private.protect_cache(compiled)
+    return compiled
 
 
 def in_place(function: Callable[..., Any]) -> Any:
@@ -586,11 +598,31 @@ def _no_memory(needed: int, purpose: str, free: float) -> DataError:
 # --- arrays -------------------------------------------------------------------------------------
 
 
+ONE_AT_A_TIME = RLock()
+"""Held while arrays are copied outside of a program, or a program is recorded.
+
+Such copies wait for all other work of the device, which CUDA does not let them do in the midst of
+a recording; several threads may fit at the same time.
+"""
+
+
 def put(array: Any) -> Any:
     """A copy on the device."""
     array = np.ascontiguousarray(array)
-    with asking_for(array.nbytes):
+    with ONE_AT_A_TIME, asking_for(array.nbytes):
         return cuda.to_device(array)
+
+
+def send(array: Any, to: Any) -> None:
+    """Copy an array to one on the device."""
+    with ONE_AT_A_TIME:
+        to.copy_to_device(np.ascontiguousarray(array))
+
+
+def bring(array: Any) -> Any:
+    """A copy on the host of an array on the device."""
+    with ONE_AT_A_TIME:
+        return array.copy_to_host()
 
 
 def room(shape: Any, dtype: Any) -> Any:

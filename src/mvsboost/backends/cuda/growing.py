@@ -15,6 +15,7 @@ from mvsboost.backends.cuda.device import (
     processors,
     put,
     room,
+    send,
 )
 from mvsboost.backends.cuda.programs import Copy, Numbers, Program, Queue, Step, step
 from mvsboost.backends.cuda.rows import clear
@@ -220,7 +221,8 @@ class Grown:
         part = [whole(tree.part_rows, look) for look in growths]
         search = [whole(tree.add_up, sample), whole(tree.search, sample, decides)]
         if len(growths) > 1:
-            empty = step(clear, decides.histograms.size, decides.histograms)
+            size = decides.histograms.size
+            empty = step(clear, size, decides.histograms.reshape(size))
             search += [empty, alone(tree.plan, decides), whole(tree.add_up, decides)]
             search += [whole(tree.search, decides, sample)]
         search += [alone(tree.decide, decides, sample)]
@@ -245,7 +247,7 @@ class Grown:
         self._n_parts = len(parts) - 1
         self._parts.host[: len(parts)] = parts
         for copy in (self._features, self._parts):
-            copy.device.copy_to_device(copy.host)
+            send(copy.host, copy.device)
 
     def run(self, request: TreeRequest, sizes: Sizes) -> None:
         """Grow the next tree."""

@@ -18,6 +18,7 @@ from mvsboost.backends.cuda.device import (
     BLOCK,
     FEWEST_BLOCKS,
     MOST_BLOCKS,
+    ONE_AT_A_TIME,
     ROWS_AT_ONCE,
     SIMULATED,
     cuda,
@@ -166,11 +167,12 @@ class Queue:
         driver, handle = self._driver, self._handle
         self.wait()
         mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
-        _checked(driver.cuStreamBeginCapture(handle, mode))
-        try:
-            launch()
-        finally:
-            graph = _checked(driver.cuStreamEndCapture(handle))
+        with ONE_AT_A_TIME:
+            _checked(driver.cuStreamBeginCapture(handle, mode))
+            try:
+                launch()
+            finally:
+                graph = _checked(driver.cuStreamEndCapture(handle))
         try:
             return _checked(driver.cuGraphInstantiate(graph, 0))
         finally:

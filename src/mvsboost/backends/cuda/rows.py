@@ -362,10 +362,9 @@ def count_ranks(scores: Any, out: Any, reals: Any, integers: Any) -> None:
 
 @kernel
 def clear(out: Any) -> None:
-    """Set all entries to 0."""
-    flat = out.reshape(out.size)
-    for i in each(out.size):
-        flat[i] = 0
+    """Set all entries of a flat array to 0."""
+    for i in each(out.shape[0]):
+        out[i] = 0
 
 
 # --- draws --------------------------------------------------------------------------------------
