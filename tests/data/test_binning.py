@@ -13,6 +13,7 @@ from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
 from mvsboost.data import BinMapper, Columns, NumericColumn, Schema, find_edges, ingest
+from mvsboost.data.binning import sample_bits, sampled_rows
 from mvsboost.errors import DataError, ParameterError
 
 finite = st.floats(allow_nan=False, allow_infinity=False, allow_subnormal=True)
@@ -336,3 +337,20 @@ def test_thresholds_that_are_not(split: int) -> None:
 def test_settings_out_of_range(settings: dict[str, int]) -> None:
     with pytest.raises(ParameterError, match=f"{next(iter(settings))} must be"):
         fit(np.zeros((2, 1)), **settings)
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "n"), [(1000, 10), (1001, 1000), (70_000, 500), (70_000, 69_000)]
+)
+def test_rows_of_the_sample_have_the_smallest_numbers(n_rows: int, n: int) -> None:
+    expected = np.sort(np.argsort(sample_bits(0, n_rows, 3))[:n])
+    np.testing.assert_array_equal(sampled_rows(n_rows, 3, n), expected)
+
+
+def test_bins_are_found_by_any_number_of_threads() -> None:
+    rng = np.random.default_rng(0)
+    read = ingest(rng.normal(size=(500, 9)))
+    schema = Schema.from_columns(read)
+    one, several = (BinMapper.fit_transform(read, schema, n_threads=n) for n in (1, 4))
+    assert one[0].is_same_as(several[0])
+    np.testing.assert_array_equal(one[1], several[1])

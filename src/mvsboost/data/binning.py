@@ -8,10 +8,12 @@ column with more categories than bins becomes a few numeric ones first, see
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -50,6 +52,7 @@ Up to there the plain cut is kept: it uses every bin, and the other may leave so
 _LARGEST = np.finfo(np.float64).max
 
 _BLOCK = 2048  # rows whose columns fit the second-level cache together
+_NUMBERED = 1 << 15  # rows whose random numbers do
 
 
 # --- edges --------------------------------------------------------------------------------------
@@ -167,7 +170,24 @@ def sampled_rows(n_rows: int, seed: int, sample_rows: int) -> NDArray[np.int64] 
     """The rows that edges are found from, in order: of smallest random number; None for all."""
     if n_rows <= sample_rows:
         return None
-    return smallest_bits(sample_bits(0, n_rows, seed), sample_rows)
+    # more than are wanted, but for a chance of one in 10**23, so that few are put in order
+    expected = sample_rows + 10.0 * math.sqrt(sample_rows)
+    rows, bits = _rows_below(min(expected / n_rows, 1.0), n_rows, seed)
+    if len(rows) <= sample_rows:
+        rows, bits = _rows_below(1.0, n_rows, seed)
+    return rows[smallest_bits(bits, sample_rows)]
+
+
+def _rows_below(share: float, n_rows: int, seed: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """About this share of the rows, those of smallest random number, and the numbers."""
+    most = np.uint64(min(int(share * 2.0**64), 2**64 - 1))
+    rows, bits = [], []
+    for start in range(0, n_rows, _NUMBERED):
+        part = sample_bits(start, min(start + _NUMBERED, n_rows), seed)
+        found = np.flatnonzero(part <= most)
+        rows.append(found + start)
+        bits.append(part[found])
+    return np.concatenate(rows), np.concatenate(bits)
 
 
 # --- rows to bytes ------------------------------------------------------------------------------
@@ -433,7 +453,7 @@ class BinMapper:
         check_settings(max_bins, sample_rows)
         rows = sampled_rows(columns.n_rows, seed, sample_rows)
         encoder = _Encoder(targets, weight, seed, max_bins, rows)
-        features, sources = zip(*encoder.encode(columns, schema), strict=True)
+        features, sources = zip(*encoder.encode(columns, schema, n_threads), strict=True)
         training = TrainingRows.of(features, columns, targets, seed)
         return cls(features, training), _write_rows(sources, columns.n_rows, n_threads)
 
@@ -615,14 +635,13 @@ class _Encoder:
         return row_order(self.targets.shape[1], self.seed)
 
     def encode(
-        self, columns: Columns, schema: Schema
+        self, columns: Columns, schema: Schema, n_threads: int = 1
     ) -> list[tuple[BinFeature, _Numbers | _Codes]]:
-        pairs = zip(columns.columns, schema.features, strict=True)
-        return [
-            one
-            for source, (column, field) in enumerate(pairs)
-            for one in self.encode_one(column, field, source)
-        ]
+        each = columns.columns, schema.features, range(columns.n_columns)
+        if n_threads <= 1:
+            return list(chain.from_iterable(map(self.encode_one, *each)))
+        with ThreadPoolExecutor(n_threads) as pool:
+            return list(chain.from_iterable(pool.map(self.encode_one, *each)))
 
     def encode_one(
         self, column: Column, field: Feature, source: int
