@@ -57,7 +57,8 @@ coverage: $(VENV)/dev.stamp
 
 # on a GPU what `make unit` runs on the simulator; numba-cuda uses what is deprecated in NumPy
 test-gpu: $(VENV)/dev.stamp
-	NUMBA_ENABLE_CUDASIM=0 $(BIN)/pytest -q -W ignore::DeprecationWarning tests/backends/test_cuda.py
+	NUMBA_ENABLE_CUDASIM=0 $(BIN)/pytest -q -W ignore::DeprecationWarning \
+		tests/backends/test_cuda.py tests/backends/test_cuda_arrays.py
 
 # every dependency in the least version that pyproject.toml allows, but for dask, whose least versions
 # do not go with the others'; needs Python 3.11 or 3.12.

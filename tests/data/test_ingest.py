@@ -6,7 +6,6 @@ from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
-from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -19,7 +18,6 @@ from scipy import sparse
 
 from mvsboost.data import CategoricalColumn, Columns, ColumnTypeError, NumericColumn, ingest
 from mvsboost.data.columns import canonical
-from mvsboost.data.targets import vector_of, weights_of
 from mvsboost.errors import DataError, ParameterError
 
 RAW = {
@@ -405,24 +403,6 @@ def test_a_dict_may_hold_any_array_like() -> None:
 def test_lazy_tables_ask_to_be_collected() -> None:
     with pytest.raises(DataError, match=r"collect\(\)"):
         ingest(pl.LazyFrame({"a": [1]}))
-
-
-class OnGPU:
-    """What CuPy and PyTorch have for arrays on a GPU; they do not become NumPy arrays."""
-
-    __cuda_array_interface__: ClassVar = {"shape": (2,), "typestr": "<f8", "version": 3}
-
-    def __array__(self, *_: Any) -> Any:
-        raise TypeError("implicit conversion is not allowed")
-
-
-def test_arrays_on_a_gpu_ask_to_be_copied() -> None:
-    with pytest.raises(DataError, match=r"X is an array on a GPU \(OnGPU\).*X.get\(\)"):
-        ingest(OnGPU())
-    with pytest.raises(DataError, match=r"y is an array on a GPU.*y.cpu\(\) of PyTorch"):
-        vector_of(OnGPU())
-    with pytest.raises(DataError, match="sample_weight is an array on a GPU"):
-        weights_of(OnGPU(), 2, "sample_weight")
 
 
 def test_a_one_dimensional_sparse_array() -> None:

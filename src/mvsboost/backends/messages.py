@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,10 @@ from mvsboost.exact.fixedpoint import Packing
 
 __all__ = [
     "BinnedRows",
+    "Bins",
     "DIGIT_BITS",
+    "DeviceBins",
+    "DeviceTable",
     "GradientRange",
     "GrownNodes",
     "NodeSplit",
@@ -23,6 +27,7 @@ __all__ = [
     "RowObjective",
     "RowSet",
     "TreeRequest",
+    "bins_on_host",
     "read_only",
     "residual_key",
     "residual_of_key",
@@ -40,13 +45,79 @@ class Pages(Protocol):
         """Let go of what was looked at, if memory is bounded."""
 
 
+class DeviceBins(Protocol):
+    """Bins of rows that are on a device, as its backend keeps them."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and features."""
+
+    def on_host(self, start: int = 0, stop: int | None = None) -> NDArray[np.uint8]:
+        """A copy of the bins of rows start to stop."""
+
+
+class DeviceTable(Protocol):
+    """A table of numbers on a device, some of which its backend brings to the host."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of all columns."""
+
+    @property
+    def has_values(self) -> NDArray[np.bool_]:
+        """Columns that have a value in any row."""
+
+    def values(self, column: int | None = None) -> NDArray[Any]:
+        """All values on the host, or those of one column: (n_rows, n_columns or 1)."""
+
+    def sample(self, rows: NDArray[np.int64] | None) -> NDArray[Any]:
+        """Values of some rows, or of all, on the host; the last ones are kept."""
+
+    def take(self, rows: NDArray[Any]) -> DeviceTable:
+        """A table of the chosen rows (mask or indices); the last one is kept."""
+
+    def bins(
+        self,
+        columns: Sequence[int],
+        edges: Sequence[NDArray[np.float64]],
+        others: NDArray[np.uint8],
+    ) -> DeviceBins:
+        """Bins of all rows, where `data.binning` finds the same for rows on the host.
+
+        Parameters
+        ----------
+        columns : sequence of int
+            Of each feature the column that it is cut from; −1 − c where its bins are known, and
+            are column c of `others`.
+        edges : sequence of float64 arrays
+            Of each feature; what is given for bins that are known is not looked at.
+        others : uint8 array of shape (n_rows, known features)
+        """
+
+
+Bins: TypeAlias = Any
+"""A uint8 array of shape (n_rows, n_features) in C order, or `DeviceBins`."""
+
+
+def bins_on_host(bins: Bins, start: int = 0, stop: int | None = None) -> NDArray[np.uint8]:
+    """The bins of rows start to stop; a copy, if they are on a device."""
+    found: NDArray[np.uint8] = (
+        bins[start:stop] if isinstance(bins, np.ndarray) else bins.on_host(start, stop)
+    )
+    return found
+
+
 @dataclass(frozen=True)
 class BinnedRows:
     """The rows of one backend, binned.
 
     Attributes
     ----------
-    bins : uint8 array of shape (n_rows, n_features), C order
+    bins : uint8 array of shape (n_rows, n_features), C order, or DeviceBins
     n_bins : int array of shape (n_features,)
         Regular bins of each feature; a missing value has bin ``n_bins[f]``.
     target : float64 array of shape (n_rows,)
@@ -61,7 +132,7 @@ class BinnedRows:
         Of rows that lie in files.
     """
 
-    bins: NDArray[np.uint8]
+    bins: Bins
     n_bins: NDArray[np.int64]
     target: NDArray[np.float64]
     weight: NDArray[np.float64] | None = None

@@ -16,7 +16,6 @@ from mvsboost.data import (
     BinMapper,
     CategoricalColumn,
     Columns,
-    NumericColumn,
     Schema,
     check_lengths,
     find_edges,
@@ -136,7 +135,7 @@ def sample_of(part: Part, rows: Any, columns: Sequence[int]) -> list[NDArray[Any
     found = []
     for j in columns:
         column = part.columns.columns[j]
-        if isinstance(column, NumericColumn):
+        if not isinstance(column, CategoricalColumn):
             found.append(column.values[rows])
         else:  # no row has a value
             found.append(np.full(len(column.codes[rows]), np.nan))

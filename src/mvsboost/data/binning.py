@@ -19,7 +19,16 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from mvsboost.data.columns import UNSEEN, CategoricalColumn, Column, Columns, Floats
+from mvsboost.backends.messages import Bins
+from mvsboost.data.columns import (
+    UNSEEN,
+    CategoricalColumn,
+    Column,
+    Columns,
+    DeviceColumn,
+    Floats,
+    NumericColumn,
+)
 from mvsboost.data.schema import Feature, Schema
 from mvsboost.data.target_statistics import TargetStatistics, row_order
 from mvsboost.errors import DataError, ParameterError
@@ -50,6 +59,7 @@ _CROWDED = 4.0
 Up to there the plain cut is kept: it uses every bin, and the other may leave some unused."""
 
 _LARGEST = np.finfo(np.float64).max
+_NO_EDGES = np.empty(0)
 
 _BLOCK = 2048  # rows whose columns fit the second-level cache together
 _NUMBERED = 1 << 15  # rows whose random numbers do
@@ -250,10 +260,44 @@ class _Bins:
         out[:, feature] = self.bins[start : start + len(out)]
 
 
-_Source: TypeAlias = _Numbers | _Codes | _Bins
+@dataclass(frozen=True, eq=False)
+class _OnDevice:
+    """Numbers on a device, to be cut there."""
+
+    column: DeviceColumn
+    edges: NDArray[np.float64]
 
 
-def _write_rows(sources: Sequence[_Source], n_rows: int, n_threads: int) -> NDArray[np.uint8]:
+_OnHost: TypeAlias = _Numbers | _Codes | _Bins
+_Source: TypeAlias = _OnHost | _OnDevice
+
+
+def _numbers(column: NumericColumn | DeviceColumn, edges: NDArray[np.float64]) -> _Source:
+    if isinstance(column, DeviceColumn):
+        return _OnDevice(column, edges)
+    return _Numbers(column.values, edges)
+
+
+def _write_rows(sources: Sequence[_Source], n_rows: int, n_threads: int) -> Bins:
+    """Bins of rows; on the device, if there is a table there."""
+    others = [source for source in sources if not isinstance(source, _OnDevice)]
+    bins = _write_on_host(others, n_rows, n_threads)
+    if len(others) == len(sources):
+        return bins
+    columns: list[int] = []
+    known = 0
+    for source in sources:
+        if isinstance(source, _OnDevice):
+            table = source.column.table
+            columns.append(source.column.index)
+        else:
+            known += 1
+            columns.append(-known)
+    edges = [getattr(source, "edges", _NO_EDGES) for source in sources]
+    return table.bins(columns, edges, bins)
+
+
+def _write_on_host(sources: Sequence[_OnHost], n_rows: int, n_threads: int) -> NDArray[np.uint8]:
     bins = np.empty((n_rows, len(sources)), BIN)
 
     def write(start: int) -> None:
@@ -444,7 +488,7 @@ class BinMapper:
         seed: int = 0,
         sample_rows: int = SAMPLE_ROWS,
         n_threads: int = 1,
-    ) -> tuple[BinMapper, NDArray[np.uint8]]:
+    ) -> tuple[BinMapper, Bins]:
         """Find the bins and bin the training rows, parameters as for `fit`.
 
         Not the same as `fit` and then `transform`: where a column became target
@@ -463,7 +507,7 @@ class BinMapper:
         targets: NDArray[np.float64],
         weight: NDArray[np.float64] | None = None,
         n_threads: int = 1,
-    ) -> NDArray[np.uint8] | None:
+    ) -> Bins | None:
         """Bins that rows had when `fit_transform` found these bins; None if they are others.
 
         Where a column became target statistics, `transform` would show each row its own target.
@@ -492,7 +536,7 @@ class BinMapper:
         columns: Columns,
         n_threads: int = 1,
         given: Mapping[int, NDArray[np.uint8]] | None = None,
-    ) -> NDArray[np.uint8]:
+    ) -> Bins:
         """Bins of rows at prediction, (n_rows, n_features) in C order.
 
         `columns` must have passed `Schema.check`. A category unseen in training goes with
@@ -512,7 +556,7 @@ class BinMapper:
                 sources.append(_Codes(column.codes, feature.table))
             else:
                 assert feature.edges is not None
-                sources.append(_Numbers(column.values, feature.edges))
+                sources.append(_numbers(column, feature.edges))
         return sources
 
     @property
@@ -636,7 +680,10 @@ class _Encoder:
 
     def encode(
         self, columns: Columns, schema: Schema, n_threads: int = 1
-    ) -> list[tuple[BinFeature, _Numbers | _Codes]]:
+    ) -> list[tuple[BinFeature, _Source]]:
+        for column in columns.columns:
+            if isinstance(column, DeviceColumn):
+                column.sample(self.rows)  # of all columns at once, by this thread
         each = columns.columns, schema.features, range(columns.n_columns)
         if n_threads <= 1:
             return list(chain.from_iterable(map(self.encode_one, *each)))
@@ -645,21 +692,18 @@ class _Encoder:
 
     def encode_one(
         self, column: Column, field: Feature, source: int
-    ) -> list[tuple[BinFeature, _Numbers | _Codes]]:
+    ) -> list[tuple[BinFeature, _Source]]:
         if not isinstance(column, CategoricalColumn):
-            edges = self._edges(column.values)
-            return [(BinFeature(field.name, source, edges), _Numbers(column.values, edges))]
+            edges = find_edges(column.sample(self.rows), self.max_bins)
+            return [(BinFeature(field.name, source, edges), _numbers(column, edges))]
         if len(column.categories) <= self.max_bins:
             feature = BinFeature(field.name, source, None, n_categories=len(column.categories))
             return [(feature, _Codes(column.codes, feature.table))]
         return self._statistics(column, field.name, source)
 
-    def _edges(self, values: Floats) -> NDArray[np.float64]:
-        return find_edges(values if self.rows is None else values[self.rows], self.max_bins)
-
     def _statistics(
         self, column: CategoricalColumn, name: str, source: int
-    ) -> list[tuple[BinFeature, _Numbers | _Codes]]:
+    ) -> list[tuple[BinFeature, _Source]]:
         n_categories = len(column.categories)
         if self.targets is None:
             raise DataError(
@@ -672,9 +716,10 @@ class _Encoder:
         suffixes = ["mean target"]
         if len(self.targets) > 1:
             suffixes = [f"mean of class {k}" for k in range(len(self.targets))]
-        encoded: list[tuple[BinFeature, _Numbers | _Codes]] = []
+        encoded: list[tuple[BinFeature, _Source]] = []
         for k, suffix in enumerate([*suffixes, "log count"]):
-            edges = self._edges(rows[k])
+            chosen = rows[k] if self.rows is None else rows[k][self.rows]
+            edges = find_edges(chosen, self.max_bins)
             feature = BinFeature(
                 f"{name} ({suffix})", source, edges, statistics.values[k], n_categories
             )

@@ -11,12 +11,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from functools import cached_property
 from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mvsboost.backends.messages import DeviceTable
 from mvsboost.errors import DataError
 
 __all__ = [
@@ -29,6 +31,7 @@ __all__ = [
     "Column",
     "ColumnTypeError",
     "Columns",
+    "DeviceColumn",
     "NumericColumn",
     "as_categories",
     "as_floats",
@@ -102,6 +105,10 @@ class NumericColumn:
         """Whether no row has a value."""
         return bool(np.isnan(self.values[0]) and np.isnan(self.values).all())
 
+    def sample(self, rows: NDArray[np.int64] | None) -> Floats:
+        """Values of some rows, or of all."""
+        return self.values if rows is None else self.values[rows]
+
     def take(self, rows: NDArray[Any]) -> NumericColumn:
         """The chosen rows (mask or indices)."""
         exact = None if self.exact is None else self.exact[rows]
@@ -147,7 +154,59 @@ class CategoricalColumn:
         return CategoricalColumn(translation[codes], categories, self.kind)
 
 
-Column: TypeAlias = NumericColumn | CategoricalColumn
+@dataclass(frozen=True, eq=False)
+class DeviceColumn:
+    """A column of a table of numbers on a device.
+
+    Training and prediction leave it there; what asks for its `values` brings them to the host.
+
+    Attributes
+    ----------
+    table : DeviceTable
+    index : int
+        Its place in the table.
+    kind : str
+        As of `NumericColumn`.
+    """
+
+    table: DeviceTable
+    index: int
+    kind: str = NUMBER
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.table.shape[0]
+
+    @property
+    def all_missing(self) -> bool:
+        """Whether no row has a value."""
+        return not self.table.has_values[self.index]
+
+    def take(self, rows: NDArray[Any]) -> DeviceColumn:
+        """The chosen rows (mask or indices)."""
+        return DeviceColumn(self.table.take(rows), self.index, self.kind)
+
+    def sample(self, rows: NDArray[np.int64] | None) -> Floats:
+        """Values of some rows, or of all, on the host."""
+        return as_floats(self.table.sample(rows)[:, self.index])
+
+    @cached_property
+    def _on_host(self) -> NumericColumn:
+        return numeric_columns(self.table.values(self.index))[0]
+
+    @property
+    def values(self) -> Floats:
+        """The column on the host, as `NumericColumn` has it."""
+        return self._on_host.values
+
+    @property
+    def exact(self) -> NDArray[Any] | None:
+        """What the values were where floats may not tell them apart."""
+        return self._on_host.exact
+
+
+Column: TypeAlias = NumericColumn | CategoricalColumn | DeviceColumn
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,9 +12,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mvsboost.backends.messages import BinnedRows
+from mvsboost.backends.messages import BinnedRows, Bins, bins_on_host
 from mvsboost.data.binning import SAMPLE_ROWS, BinMapper, check_settings
 from mvsboost.data.columns import UNSEEN, CategoricalColumn, Columns
+from mvsboost.data.device import on_host
 from mvsboost.data.files import BATCH_BYTES, CsvFiles, ParquetFiles, Source, TableFiles
 from mvsboost.data.ingest import CategoricalFeatures, ingest
 from mvsboost.data.schema import Schema
@@ -338,12 +339,14 @@ class Dataset:
         fixed, one, two = ~self.mapper.of_target, self.rows, other.rows
         if one.n_rows != two.n_rows:
             return False
+
+        def bins(rows: BinnedRows, start: int) -> NDArray[np.uint8]:
+            return bins_on_host(rows.bins, start, start + _COMPARED)[:, fixed]
+
         starts = range(0, one.n_rows, _COMPARED)
         return all(
             np.array_equal(one.target[a : a + _COMPARED], two.target[a : a + _COMPARED])
-            and np.array_equal(
-                one.bins[a : a + _COMPARED, fixed], two.bins[a : a + _COMPARED, fixed]
-            )
+            and np.array_equal(bins(one, a), bins(two, a))
             for a in starts
         )
 
@@ -356,7 +359,7 @@ class Dataset:
         """A short name for the rows."""
         rows, check = self.rows, self.check
         if check is None:
-            check = checksum(rows.bins, rows.target, rows.weight, rows.start)
+            check = checksum(bins_on_host(rows.bins), rows.target, rows.weight, rows.start)
         return f"{rows.n_rows} rows, {check:08x}"
 
     @property
@@ -383,7 +386,7 @@ def _bins_to_train(
     schema: Schema,
     mapper: BinMapper,
     n_threads: int,
-) -> NDArray[np.uint8]:
+) -> Bins:
     bins = mapper.transform_again(columns, targets, weight, n_threads)
     if bins is None:
         _warn_of_own_targets(columns, schema, mapper)
@@ -420,7 +423,7 @@ def check_init_score(
     """
     if scores is None:
         return None
-    array = np.asarray(scores)
+    array = np.asarray(on_host(scores, name))
     columns = [array] if array.ndim != 2 else list(array.T)
     found = np.array([as_numbers(column, name, n_rows) for column in columns])
     if (row := first_of(~np.isfinite(found).all(axis=0))) is not None:

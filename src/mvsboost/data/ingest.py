@@ -26,7 +26,7 @@ from mvsboost.data.columns import (
     numeric_columns,
     to_categorical,
 )
-from mvsboost.data.targets import check_on_host
+from mvsboost.data.device import check_on_host, device_columns, form_of, is_on_device
 from mvsboost.errors import DataError, ParameterError
 
 __all__ = ["CategoricalFeatures", "as_table", "chosen_columns", "ingest"]
@@ -42,7 +42,9 @@ def ingest(X: Any, *, categorical_features: CategoricalFeatures = "auto") -> Col
     Parameters
     ----------
     X : 2-D NumPy array, pandas / polars / Arrow table, dict of arrays, list of rows, or sparse
-        `Columns` that were read before pass as they are.
+        `Columns` that were read before pass as they are. A 2-D array of numbers on a GPU, with
+        ``__cuda_array_interface__``, stays there; of its columns those that are categorical are
+        copied to the host.
         A sparse matrix is made dense, a block of columns at a time: the result takes
         ``n_rows * n_columns`` times the size of its dtype (8 bytes for float64).
     categorical_features : "auto", list of names or indices, boolean mask, or None
@@ -80,6 +82,9 @@ def _read(X: Any) -> Columns:
         raise DataError(f"X is a collection of dask ({kind}); call compute() on it first")
     if isinstance(X, np.ndarray):
         return _read_array(X)
+    if is_on_device(X):
+        _check_array(*form_of(X))
+        return Columns(device_columns(X), None)
     check_on_host(X, "X")
     # nobody can hold a sparse matrix without having imported the module; one kind is a dict
     sparse = sys.modules.get("scipy.sparse")
@@ -145,16 +150,20 @@ def _objects(rows: Sequence[Any], shape: tuple[int, ...]) -> NDArray[Any]:
     return objects
 
 
-def _read_array(X: NDArray[Any]) -> Columns:
-    if X.dtype.kind == "c":
-        raise DataError(f"Complex data not supported, got an array of dtype {X.dtype}")
-    if X.ndim != 2:
+def _check_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    if dtype.kind == "c":
+        raise DataError(f"Complex data not supported, got an array of dtype {dtype}")
+    if len(shape) != 2:
         raise DataError(
-            f"Expected 2D array, got {X.ndim}D array of shape {X.shape} instead. Reshape your "
+            f"Expected 2D array, got {len(shape)}D array of shape {shape} instead. Reshape your "
             "data with array.reshape(-1, 1) if it has a single feature or "
             "array.reshape(1, -1) if it contains a single sample."
         )
-    _check_shape(*X.shape)
+    _check_shape(*shape)
+
+
+def _read_array(X: NDArray[Any]) -> Columns:
+    _check_array(X.shape, X.dtype)
     X = _unmasked(X)
     if X.dtype.kind in "fbiu" and not np.ma.is_masked(X):
         return Columns(numeric_columns(np.asarray(X)), None)
@@ -214,6 +223,7 @@ def _read_values(values: Any, name: str) -> Column:
     if not isinstance(values, np.ndarray):
         import narwhals as nw
 
+        check_on_host(values, f"Column {name!r}")
         series = nw.from_native(_as_series(values), series_only=True, pass_through=True)
         if isinstance(series, nw.Series):
             return _read_series(series, name)

@@ -239,7 +239,7 @@ _FIXES_OF_ZONES = {
 
 def _fit_kind(column: Column, feature: Feature) -> Column:
     if feature.categories is None:
-        if isinstance(column, NumericColumn):
+        if not isinstance(column, CategoricalColumn):
             _check_kind(column, feature)
             return column
         if column.all_missing:

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 
+from mvsboost.data.device import on_host
 from mvsboost.errors import DataError
 from mvsboost.exact.dtypes import WEIGHT
 from mvsboost.exact.fixedpoint import power_of_two_below
 
 __all__ = [
     "as_numbers",
-    "check_on_host",
     "check_lengths",
     "first_of",
     "in_units",
@@ -33,18 +33,9 @@ _LARGE_WEIGHT = 2.0**64
 """Weights up to this one, and down to its inverse, are used as they are."""
 
 
-def check_on_host(values: Any, name: str) -> None:
-    """Raise a `DataError` for an array on a GPU, which nothing here reads."""
-    if hasattr(values, "__cuda_array_interface__"):
-        raise DataError(
-            f"{name} is an array on a GPU ({type(values).__name__}): pass its copy on the host, "
-            f"{name}.get() of CuPy or {name}.cpu() of PyTorch"
-        )
-
-
 def vector_of(y: Any) -> NDArray[Any]:
     """One value a row, whatever its type."""
-    check_on_host(y, "y")
+    y = on_host(y, "y")
     if y is None:
         raise DataError("training requires y to be passed, but the target y is None")
     if isinstance(y, np.ma.MaskedArray) and y.mask.any():
@@ -169,8 +160,7 @@ def check_lengths(n_rows: int, **vectors: Any) -> None:
 
 def as_numbers(values: Any, name: str, n_rows: int) -> NDArray[np.float64]:
     """A vector of so many numbers."""
-    check_on_host(values, name)
-    array = np.asarray(values)
+    array = np.asarray(on_host(values, name))
     if array.dtype.kind == "c":
         raise DataError(f"Complex data not supported, got {name} of dtype {array.dtype}")
     if array.ndim != 1:

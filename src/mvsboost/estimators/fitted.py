@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from mvsboost.backends.messages import Bins
 from mvsboost.data import Schema, ingest
 from mvsboost.data.columns import CategoricalColumn
 from mvsboost.data.files import (
@@ -82,7 +83,7 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
 
     # the next three are called on a snapshot: a fit in another thread must not come between lines
 
-    def _bin(self, X: Any) -> NDArray[np.uint8]:
+    def _bin(self, X: Any) -> Bins:
         check_is_fitted(self, "model_")
         self._note_columns(X, reset=False)
         return self.model_.bin(X, type(self).__name__, self._threads())

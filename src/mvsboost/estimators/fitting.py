@@ -124,7 +124,8 @@ class MVSEstimator(FittedEstimator):
         Parameters
         ----------
         X : table
-            NumPy array, pandas, polars or Arrow table, dict of columns, or sparse matrix.
+            NumPy array, pandas, polars or Arrow table, dict of columns, or sparse matrix; with
+            ``device="cuda"`` also an array on the GPU, of CuPy or PyTorch, which stays there.
             Missing values are welcome. Or a `Dataset`, which brings its own target and weights.
         y : array of shape (n_rows,)
         sample_weight : array of shape (n_rows,), optional

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mvsboost.backends.messages import Bins, bins_on_host
 from mvsboost.backends.protocol import Backend
 from mvsboost.data import BinMapper, Dataset, Schema, ingest
 from mvsboost.errors import ModelFormatError, ParameterError
@@ -134,7 +135,7 @@ class Model:
 
     # --- predicting -----------------------------------------------------------------------------
 
-    def bin(self, X: Any, estimator: str = "the model", n_threads: int = 1) -> NDArray[np.uint8]:
+    def bin(self, X: Any, estimator: str = "the model", n_threads: int = 1) -> Bins:
         """Bins of a table with the columns of training."""
         # a dict has no positions
         columns = self.schema.check(ingest(X), estimator, by_name=isinstance(X, dict))
@@ -150,9 +151,10 @@ class Model:
         return int(n_iterations)
 
     def raw_scores(
-        self, bins: NDArray[np.uint8], n_iterations: int | None = None, n_threads: int = 1
+        self, bins: Bins, n_iterations: int | None = None, n_threads: int = 1
     ) -> NDArray[np.float64]:
         """Scores of binned rows, (n_outputs, n_rows)."""
+        bins = bins_on_host(bins)
         scores = np.repeat(self.baseline[:, None], len(bins), axis=1)
         self._forest(n_iterations).add_to(scores, bins, n_threads)
         return scores
@@ -164,18 +166,17 @@ class Model:
             self._laid_out = last = used, Forest.from_iterations(self.iterations[:used])
         return last[1]
 
-    def staged_scores(
-        self, bins: NDArray[np.uint8], n_threads: int = 1
-    ) -> Iterator[NDArray[np.float64]]:
+    def staged_scores(self, bins: Bins, n_threads: int = 1) -> Iterator[NDArray[np.float64]]:
         """Scores after each iteration in turn; each array is the caller's to keep."""
+        bins = bins_on_host(bins)
         scores = np.repeat(self.baseline[:, None], len(bins), axis=1)
         for trees in self.iterations[: self.used_iterations()]:
             Forest.from_iterations([trees]).add_to(scores, bins, n_threads)
             yield scores.copy()
 
-    def leaves(self, bins: NDArray[np.uint8], n_threads: int = 1) -> NDArray[np.int32]:
+    def leaves(self, bins: Bins, n_threads: int = 1) -> NDArray[np.int32]:
         """Leaf of each row in each tree, (n_rows, n_trees), numbered within its tree."""
-        return self._forest().leaves(bins, n_threads)
+        return self._forest().leaves(bins_on_host(bins), n_threads)
 
     def predict(
         self, X: Any, n_threads: int = 1, *, n_iterations: int | None = None
@@ -189,7 +190,7 @@ class Model:
 
     def contributions(
         self,
-        bins: NDArray[np.uint8],
+        bins: Bins,
         n_iterations: int | None = None,
         n_threads: int = 1,
         *,
@@ -205,7 +206,7 @@ class Model:
             self.baseline,
             self.mapper.source,
             self.schema.n_features,
-            bins,
+            bins_on_host(bins),
             interactions=interactions,
             n_threads=n_threads,
         )

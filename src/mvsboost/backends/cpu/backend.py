@@ -314,7 +314,8 @@ class CPUBackend:
 
     def _bins(self, rows: RowSet) -> NDArray[np.uint8]:
         """Bins of the members of a tree side by side; those of drawn rows gathered once a draw."""
-        bins, drawn = self.rows.bins, self._drawn
+        bins: NDArray[np.uint8] = self.rows.bins
+        drawn = self._drawn
         if rows is RowSet.ALL or len(drawn) == self.n_rows:
             return bins
         if self._compacted is None:

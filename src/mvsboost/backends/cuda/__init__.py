@@ -2,5 +2,6 @@
 
 from mvsboost.backends.cuda.backend import CUDABackend
 from mvsboost.backends.cuda.device import check_device
+from mvsboost.backends.cuda.tables import Table
 
-__all__ = ["CUDABackend", "check_device"]
+__all__ = ["CUDABackend", "Table", "check_device"]

@@ -14,6 +14,7 @@ from mvsboost.backends.cuda import rows as over_rows
 from mvsboost.backends.cuda.device import bring, check_memory, filled, put, room, send
 from mvsboost.backends.cuda.growing import Members, Sizes, TreeGrower
 from mvsboost.backends.cuda.programs import Copy, Numbers, Program, Queue, Step, signed, step
+from mvsboost.backends.cuda.tables import Bins
 from mvsboost.backends.draws import (
     AllRows,
     DrawRule,
@@ -80,9 +81,7 @@ class CUDABackend:
         self.n_outputs = objective.n_outputs
         self._queue = Queue()
         shape = (self.n_outputs, self.n_rows)
-        n_words = -(-rows.bins.shape[1] // over_rows.BINS_OF_WORD)
-        self._bins = room((self.n_rows, n_words), np.int64)
-        self._run(step(over_rows.lay_out, self.n_rows, put(rows.bins), self._bins))
+        self._bins = self._laid_out(rows.bins)
         self._y = put(rows.target)
         self._weight = put(np.empty(0) if rows.weight is None else rows.weight)
         self._score = room(shape, SCORE)
@@ -118,6 +117,15 @@ class CUDABackend:
     def _run(self, *steps: Step) -> None:
         """Run steps that are not to be repeated."""
         Program(self._queue, Numbers(0, 0), steps).run()
+
+    def _laid_out(self, bins: Any) -> Any:
+        """Bins on the device, eight to a word."""
+        if isinstance(bins, Bins):
+            return bins.words
+        n_words = -(-bins.shape[1] // over_rows.BINS_OF_WORD)
+        words = room((self.n_rows, n_words), np.int64)
+        self._run(step(over_rows.lay_out, self.n_rows, put(bins), words))
+        return words
 
     def set_baseline(self, baseline: NDArray[np.float64]) -> None:
         start = np.empty((0, 0)) if self.rows.start is None else self.rows.start
@@ -488,7 +496,7 @@ def _check_size(what: str, n: int, most: int) -> None:
 
 
 def bytes_needed(rows: BinnedRows, n_outputs: int) -> int:
-    """Bytes on the device for rows, were all of them to grow a tree.
+    """Bytes on the device for rows, were all of them to grow a tree, but for what is there.
 
     Not counted are histograms, and the bins of the rows that are drawn, whose number is not known.
     """
@@ -500,8 +508,10 @@ def bytes_needed(rows: BinnedRows, n_outputs: int) -> int:
     of_rows += _size_of(np.float64) if rows.is_weighted else 0
     # bins as they come are there before all else, initial scores before trees
     start = 0 if rows.start is None else n_outputs * _size_of(SCORE)
-    most = max(n_features, of_rows + max(start, _size_of(PACKED, ROW, ROW)))
-    return rows.n_rows * (words * _size_of(np.int64) + most)
+    most = of_rows + max(start, _size_of(PACKED, ROW, ROW))
+    if isinstance(rows.bins, Bins):
+        return rows.n_rows * most
+    return rows.n_rows * (words * _size_of(np.int64) + max(n_features, most))
 
 
 def _size_of(*dtypes: Any) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from threading import RLock
-from types import FunctionType
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 import numba.cuda
@@ -625,10 +625,25 @@ def bring(array: Any) -> Any:
         return array.copy_to_host()
 
 
-def room(shape: Any, dtype: Any) -> Any:
+def room(shape: Any, dtype: Any, order: str = "C") -> Any:
     """Room on the device; what is in it is not said."""
     with asking_for(int(np.prod(shape)) * np.dtype(dtype).itemsize):
-        return cuda.device_array(shape, dtype)
+        return cuda.device_array(shape, dtype, order=order)
+
+
+def borrowed(interface: dict[str, Any], owner: Any) -> Any:
+    """An array that somebody else has on the device, by its ``__cuda_array_interface__``.
+
+    It is not copied. What its owner has begun to write into it is there.
+    """
+    with ONE_AT_A_TIME:
+        cuda.synchronize()
+    if not SIMULATED:
+        return cuda.from_cuda_array_interface(interface, owner=owner)
+    # the simulator's device has the memory of the host
+    interface = {**interface, "version": 3}
+    array = np.asarray(SimpleNamespace(__array_interface__=interface, owner=owner))
+    return type(cuda.device_array(0))(array)
 
 
 def filled(shape: Any, dtype: Any, value: Any = 0) -> Any:
