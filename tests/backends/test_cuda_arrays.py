@@ -340,6 +340,55 @@ def test_rows_are_taken_by_number_or_mask():
             np.testing.assert_array_equal(column.values, expected)
 
 
+PREDICTIONS: dict[str, tuple[Any, dict[str, Any], list[str]]] = {
+    "numbers": (MVSRegressor, {"categorical_features": [2]}, ["predict"]),
+    "counts": (MVSRegressor, {"objective": "poisson"}, ["predict"]),
+    "quantiles": (MVSRegressor, {"objective": "quantile", "quantile": [0.2, 0.8]}, ["predict"]),
+    "two classes": (MVSClassifier, {}, ["predict", "predict_proba", "decision_function"]),
+    "three classes": (MVSClassifier, {}, ["predict", "predict_proba", "decision_function"]),
+}
+
+
+@pytest.mark.parametrize("layout", ["C", "Fortran"])
+@pytest.mark.parametrize("name", list(PREDICTIONS))
+def test_predictions_are_those_of_the_host(name, layout, monkeypatch):
+    kind, options, asked = PREDICTIONS[name]
+    X = numbers(300, 11)
+    y = target(X) ** 2
+    if kind is MVSClassifier:
+        y = np.array(["a", "b", "c"])[
+            np.digitize(y, [1.0] if name == "two classes" else [1.0, 4.0])
+        ]
+    model = kind(n_estimators=4, n_jobs=1, **options).fit(X, y)
+    later = LAYOUTS[layout](numbers(N_ROWS, 11, seed=9))
+    expected = [
+        getattr(model, method)(later, n_iterations=n) for method in asked for n in (None, 2)
+    ]
+    monkeypatch.setattr("mvsboost.backends.cuda.tables.Bins.on_host", None)
+    for (method, n), values in zip(
+        [(m, n) for m in asked for n in (None, 2)], expected, strict=True
+    ):
+        seen = getattr(model, method)(OnGPU(later), n_iterations=n)
+        assert isinstance(seen, np.ndarray)
+        np.testing.assert_array_equal(seen, values)
+
+
+def test_predictions_of_a_model_without_trees_are_its_baseline():
+    X = numbers(N_ROWS, 3)
+    model = MVSRegressor(n_estimators=1).fit(X, target(X))
+    np.testing.assert_array_equal(
+        model.predict(OnGPU(X), n_iterations=0), model.predict(X, n_iterations=0)
+    )
+    np.testing.assert_array_equal(model.model_.predict(OnGPU(X)), model.model_.predict(X))
+
+
+def test_columns_at_prediction_are_checked():
+    X = numbers(N_ROWS, 3)
+    model = MVSRegressor(n_estimators=1).fit(X, target(X))
+    with pytest.raises(ValueError, match="X has 2 features, but MVSRegressor is expecting 3"):
+        model.predict(OnGPU(X[:, :2].copy()))
+
+
 def test_what_explains_a_prediction_takes_either_kind():
     model, X = fitted(np.asarray, device="cpu"), numbers(10, 3, seed=3)
     for ask in (model.apply, model.predict_contributions, lambda x: list(model.staged_predict(x))):

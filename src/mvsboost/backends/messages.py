@@ -19,6 +19,7 @@ __all__ = [
     "DIGIT_BITS",
     "DeviceBins",
     "DeviceTable",
+    "ForestArrays",
     "GradientRange",
     "GrownNodes",
     "NodeSplit",
@@ -45,6 +46,29 @@ class Pages(Protocol):
         """Let go of what was looked at, if memory is bounded."""
 
 
+class ForestArrays(Protocol):
+    """What prediction asks of the trees of a forest.
+
+    `roots` and `outputs` have an entry a tree, the others one a node: children, by their numbers
+    in the whole; the bins that go left, as bits of eight words; the value. A leaf has feature -1.
+    """
+
+    @property
+    def roots(self) -> NDArray[np.int32]: ...
+    @property
+    def outputs(self) -> NDArray[np.int32]: ...
+    @property
+    def feature(self) -> NDArray[np.int32]: ...
+    @property
+    def left(self) -> NDArray[np.int32]: ...
+    @property
+    def right(self) -> NDArray[np.int32]: ...
+    @property
+    def sets(self) -> NDArray[np.uint32]: ...
+    @property
+    def value(self) -> NDArray[np.float64]: ...
+
+
 class DeviceBins(Protocol):
     """Bins of rows that are on a device, as its backend keeps them."""
 
@@ -54,6 +78,9 @@ class DeviceBins(Protocol):
 
     def on_host(self, start: int = 0, stop: int | None = None) -> NDArray[np.uint8]:
         """A copy of the bins of rows start to stop."""
+
+    def scores(self, baseline: NDArray[np.float64], forest: ForestArrays) -> NDArray[np.float64]:
+        """Scores of the rows, (n_outputs, n_rows), on the host: trees are added in their order."""
 
 
 class DeviceTable(Protocol):

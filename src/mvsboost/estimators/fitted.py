@@ -105,7 +105,8 @@ class FittedEstimator(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : table
-            With the columns of training.
+            With the columns of training. Rows of an array on a GPU find their leaves there, and
+            predictions come to the host.
         n_iterations : int, optional
             Use the trees of the first iterations only; by default ``n_iter_``.
         """

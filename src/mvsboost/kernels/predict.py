@@ -15,7 +15,8 @@ from mvsboost.runtime.jit import inlined, kernel
 
 
 @inlined
-def _leaf(bins: Any, i: int, node: int, feature: Any, left: Any, right: Any, sets: Any) -> int:
+def leaf_of(bins: Any, i: int, node: int, feature: Any, left: Any, right: Any, sets: Any) -> int:
+    """The leaf below a node that row i is in."""
     while feature[node] >= 0:
         bin_ = np.int64(bins[i, feature[node]])
         side = (sets[node, bin_ >> 5] >> np.uint32(bin_ & 31)) & np.uint32(1)
@@ -43,7 +44,7 @@ def add_forest(
         for t in range(roots.shape[0]):
             k = outputs[t]
             for i in range(start, stop):
-                node = _leaf(bins, i, roots[t], feature, left, right, sets)
+                node = leaf_of(bins, i, roots[t], feature, left, right, sets)
                 scores[k, start_row + i] += value[node]
 
 
@@ -54,4 +55,4 @@ def find_nodes(
     """The leaf of every row in every tree, as a node of the whole forest, into out."""
     for i in range(bins.shape[0]):
         for t in range(roots.shape[0]):
-            out[i, t] = _leaf(bins, i, roots[t], feature, left, right, sets)
+            out[i, t] = leaf_of(bins, i, roots[t], feature, left, right, sets)

@@ -153,10 +153,13 @@ class Model:
     def raw_scores(
         self, bins: Bins, n_iterations: int | None = None, n_threads: int = 1
     ) -> NDArray[np.float64]:
-        """Scores of binned rows, (n_outputs, n_rows)."""
-        bins = bins_on_host(bins)
+        """Scores of binned rows, (n_outputs, n_rows); of rows on a device they are found there."""
+        forest = self._forest(n_iterations)
+        if not isinstance(bins, np.ndarray):
+            found: NDArray[np.float64] = bins.scores(self.baseline, forest)
+            return found
         scores = np.repeat(self.baseline[:, None], len(bins), axis=1)
-        self._forest(n_iterations).add_to(scores, bins, n_threads)
+        forest.add_to(scores, bins, n_threads)
         return scores
 
     def _forest(self, n_iterations: int | None = None) -> Forest:

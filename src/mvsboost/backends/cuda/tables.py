@@ -4,15 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mvsboost.backends.cuda.device import borrowed, each, filled, kernel, on_device, put, room
+from mvsboost.backends.cuda.device import (
+    borrowed,
+    each,
+    filled,
+    kernel,
+    on_device,
+    put,
+    room,
+    whole_numbers,
+)
 from mvsboost.backends.cuda.programs import Numbers, Program, Queue, step
 from mvsboost.backends.cuda.rows import BINS_OF_WORD
-from mvsboost.exact.dtypes import BIN, MAX_BINS
+from mvsboost.backends.messages import ForestArrays
+from mvsboost.exact.dtypes import BIN, MAX_BINS, SCORE
+from mvsboost.kernels import predict
+
+_leaf_of = whole_numbers(predict.leaf_of)
 
 
 @kernel
@@ -66,6 +79,30 @@ def bin_values(
                 found = _bin_of(x, edges, f) if x == x else missing[f]
             word |= found << (8 * (f % BINS_OF_WORD))
         words[i, at] = word
+
+
+class _Forest(NamedTuple):
+    """The arrays of a forest; see `messages.ForestArrays`."""
+
+    roots: Any
+    outputs: Any
+    feature: Any
+    left: Any
+    right: Any
+    sets: Any
+    value: Any
+
+
+@kernel
+def score_rows(bins: Any, baseline: Any, forest: Any, score: Any) -> None:
+    """Scores of rows: the baseline, and the values of their leaves, in the order of the trees."""
+    feature, left, right, sets = forest.feature, forest.left, forest.right, forest.sets
+    for i in each(score.shape[1]):
+        for k in range(score.shape[0]):
+            score[k, i] = baseline[k]
+        for t in range(forest.roots.shape[0]):
+            leaf = _leaf_of(bins, i, forest.roots[t], feature, left, right, sets)
+            score[forest.outputs[t], i] += forest.value[leaf]
 
 
 def _run(compiled: Any, n: int, *arguments: Any) -> None:
@@ -174,3 +211,11 @@ class Bins:
         """A copy of the bins of rows start to stop."""
         words = self.words[start:stop].copy_to_host()
         return np.ascontiguousarray(words.view(BIN)[:, : self.shape[1]])
+
+    def scores(self, baseline: NDArray[np.float64], forest: ForestArrays) -> NDArray[np.float64]:
+        """Scores of the rows, on the host; see `messages.DeviceBins`."""
+        arrays = _Forest(*(put(getattr(forest, name)) for name in _Forest._fields))
+        n_rows, score = self.shape[0], room((len(baseline), self.shape[0]), SCORE)
+        _run(score_rows, n_rows, self.words.view(BIN), put(baseline), arrays, score)
+        found: NDArray[np.float64] = score.copy_to_host()
+        return found
