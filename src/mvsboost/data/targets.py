@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ __all__ = [
     "as_numbers",
     "check_lengths",
     "first_of",
+    "first_where",
     "in_units",
     "labels_of",
     "numbers_of",
@@ -28,6 +29,9 @@ __all__ = [
     "weights_of",
     "written_labels",
 ]
+
+_LOOKED_AT = 1 << 15
+"""Values that are checked at a time: they stay in the cache."""
 
 _LARGE_WEIGHT = 2.0**64
 """Weights up to this one, and down to its inverse, are used as they are."""
@@ -172,6 +176,23 @@ def as_numbers(values: Any, name: str, n_rows: int) -> NDArray[np.float64]:
         raise DataError(f"{name} must hold numbers: {error}") from error
 
 
+def first_where(
+    is_wrong: Callable[[NDArray[np.float64]], NDArray[np.bool_]], values: NDArray[np.float64]
+) -> int | None:
+    """The first row whose value is wrong, if any is; rows are looked at a few at a time.
+
+    Examples
+    --------
+    >>> first_where(np.isnan, np.array([1.0, np.nan, np.nan]))
+    1
+    """
+    for start in range(0, len(values), _LOOKED_AT):
+        row = first_of(is_wrong(values[start : start + _LOOKED_AT]))
+        if row is not None:
+            return start + row
+    return None
+
+
 def first_of(wrong: NDArray[np.bool_]) -> int | None:
     """The first row that is wrong, if any is."""
     return int(np.argmax(wrong)) if wrong.any() else None
@@ -180,11 +201,15 @@ def first_of(wrong: NDArray[np.bool_]) -> int | None:
 def target_of(y: Any, n_rows: int, n_classes: int) -> NDArray[np.float64]:
     """Finite numbers as the target of so many rows; of classes their indices."""
     target = as_numbers(y, "y", n_rows)
-    if (row := first_of(~np.isfinite(target))) is not None:
+    if (row := first_where(lambda y: ~np.isfinite(y), target)) is not None:
         raise DataError(f"Input y contains NaN or infinity: row {row} holds {target[row]}")
     if n_classes > 0:
-        unknown = (target < 0) | (target >= n_classes) | (target != np.floor(target))
-        if (row := first_of(unknown)) is not None:
+
+        def is_unknown(y: NDArray[np.float64]) -> NDArray[np.bool_]:
+            found: NDArray[np.bool_] = (y < 0) | (y >= n_classes) | (y != np.floor(y))
+            return found
+
+        if (row := first_where(is_unknown, target)) is not None:
             raise DataError(
                 f"y must hold class indices 0 to {n_classes - 1}, row {row} holds {target[row]}"
             )
@@ -194,6 +219,6 @@ def target_of(y: Any, n_rows: int, n_classes: int) -> NDArray[np.float64]:
 def weights_of(weight: Any, n_rows: int, name: str) -> NDArray[np.float64]:
     """Weights of rows of which others may follow, so that these may all be zero."""
     weights = as_numbers(weight, name, n_rows)
-    if (row := first_of(~(np.isfinite(weights) & (weights >= 0)))) is not None:
+    if (row := first_where(lambda w: ~(np.isfinite(w) & (w >= 0)), weights)) is not None:
         raise DataError(f"{name} must be finite and not negative, row {row} holds {weights[row]}")
     return weights

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mvsboost.backends.cuda.device import (
+    BLOCK,
     borrowed,
+    cuda,
     each,
     filled,
     kernel,
@@ -19,7 +21,7 @@ from mvsboost.backends.cuda.device import (
     room,
     whole_numbers,
 )
-from mvsboost.backends.cuda.programs import Numbers, Program, Queue, step
+from mvsboost.backends.cuda.programs import step
 from mvsboost.backends.cuda.rows import BINS_OF_WORD
 from mvsboost.backends.messages import ForestArrays
 from mvsboost.exact.dtypes import BIN, MAX_BINS, SCORE
@@ -29,12 +31,12 @@ _leaf_of = whole_numbers(predict.leaf_of)
 
 
 @kernel
-def take_values(values: Any, rows: Any, out: Any) -> None:
-    """Values of some rows, or of all."""
+def take_values(values: Any, first: Any, rows: Any, out: Any) -> None:
+    """Values of some rows, or of all, from a first column on."""
     n_columns = out.shape[1]
     for item in each(out.shape[0] * n_columns):
         i, j = item // n_columns, item % n_columns
-        out[i, j] = values[rows[i] if rows.shape[0] > 0 else i, j]
+        out[i, j] = values[rows[i] if rows.shape[0] > 0 else i, first + j]
 
 
 @kernel
@@ -106,16 +108,21 @@ def score_rows(bins: Any, baseline: Any, forest: Any, score: Any) -> None:
 
 
 def _run(compiled: Any, n: int, *arguments: Any) -> None:
-    Program(Queue(), Numbers(0, 0), [step(compiled, n, *arguments)]).run()
+    """Run a kernel once, and wait for its end."""
+    once = step(compiled, n, *arguments)
+    once.compiled[once.blocks, BLOCK](*once.arguments)
+    cuda.synchronize()
 
 
-def _chosen(values: Any, rows: NDArray[Any] | None, order: str) -> Any:
-    """A copy of some rows, or of all, on the device."""
+def _chosen(values: Any, rows: NDArray[Any] | None, order: str, column: int | None = None) -> Any:
+    """A copy of some rows, or of all, on the device; of all columns, or of one."""
     n = values.shape[0] if rows is None else len(rows)
-    out = room((n, values.shape[1]), values.dtype, order)
+    first, n_columns = (0, values.shape[1]) if column is None else (column, 1)
+    out = room((n, n_columns), values.dtype, order)
     if n:
         numbers = put(np.empty(0, np.int64) if rows is None else rows.astype(np.int64))
-        _run(take_values, out.size, values, numbers, out)
+        # Numba's own slices of arrays with negative strides begin elsewhere
+        _run(take_values, out.size, values, first, numbers, out)
     return out
 
 
@@ -147,8 +154,7 @@ class Table:
 
     def values(self, column: int | None = None) -> NDArray[Any]:
         """All values on the host, or those of one column, in the order of Fortran."""
-        part = self._values if column is None else self._values[:, column : column + 1]
-        found: NDArray[Any] = _chosen(part, None, "F").copy_to_host()
+        found: NDArray[Any] = _chosen(self._values, None, "F", column).copy_to_host()
         return found
 
     def sample(self, rows: NDArray[np.int64] | None) -> NDArray[Any]:
