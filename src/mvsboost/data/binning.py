@@ -305,8 +305,8 @@ def _write_on_host(sources: Sequence[_OnHost], n_rows: int, n_threads: int) -> N
         for feature, source in enumerate(sources):
             source.write(start, out, feature)
 
-    starts = range(0, n_rows, _BLOCK)
-    if n_threads <= 1 or len(starts) == 1:
+    starts = range(0, n_rows if sources else 0, _BLOCK)
+    if n_threads <= 1 or len(starts) <= 1:
         for start in starts:
             write(start)
     else:
