@@ -34,7 +34,7 @@ from mvsboost.data.target_statistics import TargetStatistics, row_order
 from mvsboost.errors import DataError, ParameterError
 from mvsboost.exact.checksum import checksum
 from mvsboost.exact.dtypes import BIN, MAX_BINS
-from mvsboost.exact.random import Purpose, row_bits, stream_key
+from mvsboost.exact.random import Purpose, row_bits, row_bits_scalar, stream_key
 from mvsboost.runtime.jit import kernel
 
 __all__ = [
@@ -62,7 +62,6 @@ _LARGEST = np.finfo(np.float64).max
 _NO_EDGES = np.empty(0)
 
 _BLOCK = 2048  # rows whose columns fit the second-level cache together
-_NUMBERED = 1 << 15  # rows whose random numbers do
 
 
 # --- edges --------------------------------------------------------------------------------------
@@ -191,13 +190,19 @@ def sampled_rows(n_rows: int, seed: int, sample_rows: int) -> NDArray[np.int64] 
 def _rows_below(share: float, n_rows: int, seed: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """About this share of the rows, those of smallest random number, and the numbers."""
     most = np.uint64(min(int(share * 2.0**64), 2**64 - 1))
-    rows, bits = [], []
-    for start in range(0, n_rows, _NUMBERED):
-        part = sample_bits(start, min(start + _NUMBERED, n_rows), seed)
-        found = np.flatnonzero(part <= most)
-        rows.append(found + start)
-        bits.append(part[found])
-    return np.concatenate(rows), np.concatenate(bits)
+    rows, bits = np.empty(n_rows, np.int64), np.empty(n_rows, np.uint64)  # most is never touched
+    n: int = _find_below(stream_key(seed, 0, Purpose.BINNING), most, rows, bits)
+    return rows[:n].copy(), bits[:n].copy()
+
+
+@kernel
+def _find_below(key: Any, most: Any, rows: Any, bits: Any) -> Any:
+    n = np.int64(0)
+    for i in range(rows.shape[0]):
+        found = row_bits_scalar(key, np.uint64(i))
+        rows[n], bits[n] = i, found
+        n += np.int64(found <= most)
+    return n
 
 
 # --- rows to bytes ------------------------------------------------------------------------------

@@ -201,19 +201,17 @@ def first_of(wrong: NDArray[np.bool_]) -> int | None:
 def target_of(y: Any, n_rows: int, n_classes: int) -> NDArray[np.float64]:
     """Finite numbers as the target of so many rows; of classes their indices."""
     target = as_numbers(y, "y", n_rows)
-    if (row := first_where(lambda y: ~np.isfinite(y), target)) is not None:
-        raise DataError(f"Input y contains NaN or infinity: row {row} holds {target[row]}")
     if n_classes > 0:
-
-        def is_unknown(y: NDArray[np.float64]) -> NDArray[np.bool_]:
-            found: NDArray[np.bool_] = (y < 0) | (y >= n_classes) | (y != np.floor(y))
-            return found
-
-        if (row := first_where(is_unknown, target)) is not None:
-            raise DataError(
-                f"y must hold class indices 0 to {n_classes - 1}, row {row} holds {target[row]}"
-            )
-    return target
+        wrong = first_where(lambda y: ~((y >= 0) & (y < n_classes) & (y == np.floor(y))), target)
+    else:
+        wrong = first_where(lambda y: ~np.isfinite(y), target)
+    if wrong is None:
+        return target
+    if (row := first_of(~np.isfinite(target))) is not None:
+        raise DataError(f"Input y contains NaN or infinity: row {row} holds {target[row]}")
+    raise DataError(
+        f"y must hold class indices 0 to {n_classes - 1}, row {wrong} holds {target[wrong]}"
+    )
 
 
 def weights_of(weight: Any, n_rows: int, name: str) -> NDArray[np.float64]:
