@@ -6,6 +6,7 @@ On Numba's simulator, whose device has the memory of the host, or on a GPU (`mak
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -242,6 +243,20 @@ def test_training_goes_on_from_arrays_of_either_kind(tmp_path):
     X, y = numbers(N_ROWS, 3), np.arange(N_ROWS)
     expected = trained(before.refit(X, y))
     assert trained(before.refit(OnGPU(X), y)) == expected
+
+
+@pytest.mark.skipif(SIMULATED, reason="the simulator runs one kernel at a time")
+def test_several_threads_have_arrays_at_the_same_time():
+    X, expected = OnGPU(numbers(N_ROWS, 3)), fitted(np.asarray, device="cpu")
+    predictions = expected.predict(numbers(N_ROWS, 3))
+
+    def work(_: int) -> tuple[bool, bool]:
+        model = fitted(OnGPU)
+        same = np.array_equal(model.predict(X), predictions)
+        return trained(model) == trained(expected), same
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(map(all, threads.map(work, range(12))))
 
 
 def test_an_evaluation_set_may_be_on_the_gpu_alone():

@@ -599,10 +599,10 @@ def _no_memory(needed: int, purpose: str, free: float) -> DataError:
 
 
 ONE_AT_A_TIME = RLock()
-"""Held while arrays are copied outside of a program, or a program is recorded.
+"""Held while arrays are copied or kernels run outside of a program, or a program is recorded.
 
-Such copies wait for all other work of the device, which CUDA does not let them do in the midst of
-a recording; several threads may fit at the same time.
+Such copies and runs wait for all other work of the device, which CUDA does not let them do in the
+midst of a recording; several threads may fit at the same time.
 """
 
 

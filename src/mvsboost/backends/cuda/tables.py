@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from mvsboost.backends.cuda.device import (
     BLOCK,
+    ONE_AT_A_TIME,
     borrowed,
+    bring,
     cuda,
     each,
     filled,
@@ -110,8 +112,9 @@ def score_rows(bins: Any, baseline: Any, forest: Any, score: Any) -> None:
 def _run(compiled: Any, n: int, *arguments: Any) -> None:
     """Run a kernel once, and wait for its end."""
     once = step(compiled, n, *arguments)
-    once.compiled[once.blocks, BLOCK](*once.arguments)
-    cuda.synchronize()
+    with ONE_AT_A_TIME:
+        once.compiled[once.blocks, BLOCK](*once.arguments)
+        cuda.synchronize()
 
 
 def _chosen(values: Any, rows: NDArray[Any] | None, order: str, column: int | None = None) -> Any:
@@ -154,13 +157,13 @@ class Table:
 
     def values(self, column: int | None = None) -> NDArray[Any]:
         """All values on the host, or those of one column, in the order of Fortran."""
-        found: NDArray[Any] = _chosen(self._values, None, "F", column).copy_to_host()
+        found: NDArray[Any] = bring(_chosen(self._values, None, "F", column))
         return found
 
     def sample(self, rows: NDArray[np.int64] | None) -> NDArray[Any]:
         """Values of some rows, or of all, on the host, in the order of Fortran."""
         if self._sample is None or self._sample[0] is not rows:
-            self._sample = rows, _chosen(self._values, rows, "F").copy_to_host()
+            self._sample = rows, bring(_chosen(self._values, rows, "F"))
         return self._sample[1]
 
     def take(self, rows: NDArray[Any]) -> Table:
@@ -178,7 +181,7 @@ class Table:
             return np.ones(n_columns, np.bool_)
         found = filled(n_columns, np.int32)
         _run(note_present, n_rows * n_columns, self._values, found)
-        is_there: NDArray[np.bool_] = found.copy_to_host() != 0
+        is_there: NDArray[np.bool_] = bring(found) != 0
         return is_there
 
     def bins(
@@ -215,7 +218,7 @@ class Bins:
 
     def on_host(self, start: int = 0, stop: int | None = None) -> NDArray[np.uint8]:
         """A copy of the bins of rows start to stop."""
-        words = self.words[start:stop].copy_to_host()
+        words = bring(self.words[start:stop])
         return np.ascontiguousarray(words.view(BIN)[:, : self.shape[1]])
 
     def scores(self, baseline: NDArray[np.float64], forest: ForestArrays) -> NDArray[np.float64]:
@@ -223,5 +226,5 @@ class Bins:
         arrays = _Forest(*(put(getattr(forest, name)) for name in _Forest._fields))
         n_rows, score = self.shape[0], room((len(baseline), self.shape[0]), SCORE)
         _run(score_rows, n_rows, self.words.view(BIN), put(baseline), arrays, score)
-        found: NDArray[np.float64] = score.copy_to_host()
+        found: NDArray[np.float64] = bring(score)
         return found
