@@ -70,7 +70,7 @@ def test_nothing_is_announced_without_need(caplog: pytest.LogCaptureFixture, ker
 
 def test_a_caller_can_keep_it_quiet(caplog: pytest.LogCaptureFixture) -> None:
     kernel = Dispatcher({})
-    compilation.keep_quiet(kernel)
+    compilation.keep_quiet([kernel])
     assert not announcements(caplog, kernel)
 
 

@@ -154,13 +154,14 @@ def prepare(
     for data in eval_sets.values():
         _check_mapper(data, dataset.mapper, "an evaluation set")
         data.check_values(config.objective)
-    make = factory or backend_factory(config.device, config.n_threads)
+    table = feature_table(dataset, config)
+    full = config.tree.second_look > 0 or not table.is_plain
+    make = factory or backend_factory(config.device, config.n_threads, full)
     backend = TimedBackend(make(dataset.rows, config.objective))
     check_rows(backend.n_rows, config.sampler.share, config.tree.second_look)
     evaluation = {
         name: (make(data.rows, config.objective), data) for name, data in eval_sets.items()
     }
-    table = feature_table(dataset, config)
     return Prepared(dataset, config, backend, evaluation, table)
 
 

@@ -9,7 +9,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from mvsboost.backends.cpu import CPUBackend
+from mvsboost import MVSRegressor
+from mvsboost.backends.cpu import CPUBackend, growing
 from mvsboost.backends.cpu.growing import MOST_ROOM, Ways
 from mvsboost.backends.draws import AllRows, SmallestKeys
 from mvsboost.backends.messages import BinnedRows
@@ -115,6 +116,37 @@ def test_what_has_no_room_is_grown_verb_by_verb(second_look, make_data, make_con
         made.append(backend.grower.room is not None)
     assert made == [True, False]
     assert model_bytes(models[0]) == model_bytes(models[1])
+
+
+@pytest.mark.parametrize(
+    ("settings", "kernel"),
+    [
+        ({}, "grow"),
+        ({"l1": 0.1, "colsample": 0.5}, "grow"),
+        ({"second_look": 1}, "grow_full"),
+        ({"categorical_features": [1]}, "grow_full"),
+        ({"interaction_constraints": "no_interactions"}, "grow_full"),
+        ({"monotone_constraints": [1, 0]}, "grow_full"),
+        ({"monotone_constraints": [1, 0], "colsample": 0.5}, "grow_full"),
+    ],
+)
+def test_a_fit_has_one_kernel_and_the_small_one_if_that_will_do(settings, kernel, monkeypatch):
+    called = []
+    monkeypatch.setattr(
+        growing, "announce_compilation", lambda kernel: called.append(kernel.__name__)
+    )
+    X = np.random.default_rng(0).integers(0, 9, (600, 2)).astype(float)
+    MVSRegressor(n_estimators=4, max_leaves=4, n_jobs=1, **settings).fit(X, X[:, 0] + X[:, 1] % 2)
+    assert called == [kernel] * 4
+
+
+def test_both_kernels_grow_the_same_trees():
+    rows, trees = wide_rows(2000, 3, 40), []
+    params = replace(DEEP, max_leaves=31, l1=0.1)
+    for full in (False, True):
+        make = partial(CPUBackend, ways=Ways(full=full))
+        trees.append(grown(*begun(make, rows, AllRows()), params).to_dict())
+    assert trees[0] == trees[1]
 
 
 def test_room_is_kept_while_samples_are_a_little_smaller():

@@ -7,6 +7,7 @@ import queue
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,9 @@ X = np.random.default_rng(0).normal(size=(20_000, 2))
 MVSClassifier(n_estimators=2, n_jobs=2).fit(X, X[:, 0] > 0)
 """
 
+# with a tree that may use no feature of the constrained ones
+FULL_FIT = FIT.replace("n_jobs=2", "n_jobs=2, monotone_constraints=[1, 0], colsample=0.5")
+
 NAMES = """
 from mvsboost.runtime.jit import KERNELS
 
@@ -37,9 +41,18 @@ def compiled() -> dict[str, set[Any]]:
 
 
 @pytest.mark.skipif(not compilation.jit_enabled(), reason="nothing is compiled")
-@pytest.mark.parametrize("compile_part", [precompile.compile_growing, precompile.compile_the_rest])
-def test_kernels_are_compiled_for_what_a_fit_calls_them_with(compile_part: Any) -> None:
-    exec(FIT, {})
+@pytest.mark.parametrize(
+    ("program", "compile_part"),
+    [
+        (FIT, precompile.compile_growing),
+        (FULL_FIT, partial(precompile.compile_growing, full=True)),
+        (FIT, precompile.compile_the_rest),
+    ],
+)
+def test_kernels_are_compiled_for_what_a_fit_calls_them_with(
+    program: str, compile_part: Any
+) -> None:
+    exec(program, {})
     deadline = time.monotonic() + 20.0
     while not serve.signatures and time.monotonic() < deadline:
         time.sleep(0.01)  # on a busy machine the other thread comes late
@@ -49,9 +62,10 @@ def test_kernels_are_compiled_for_what_a_fit_calls_them_with(compile_part: Any) 
 
 
 @pytest.mark.large
-def test_a_first_fit_compiles_only_its_part(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("program", "kernel"), [(FIT, "grow"), (FULL_FIT, "grow_full")])
+def test_a_first_fit_compiles_only_its_part(tmp_path: Path, program: str, kernel: str) -> None:
     process = subprocess.run(
-        [sys.executable, "-c", FIT + NAMES],
+        [sys.executable, "-c", program + NAMES],
         env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
         cwd=Path(mvsboost.__file__).parents[1],
         capture_output=True,
@@ -59,7 +73,9 @@ def test_a_first_fit_compiles_only_its_part(tmp_path: Path) -> None:
         check=True,
     )
     # before it comes to the backend, data is binned
-    assert process.stdout.strip() == "['_bin_block', '_close_bins', 'grow']"
+    assert process.stdout.strip() == f"['_bin_block', '_close_bins', '{kernel}']"
+    (line,) = process.stderr.splitlines()
+    assert line.startswith("compiling kernels for this machine")
 
 
 @pytest.fixture
@@ -69,7 +85,7 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(precompile, "needs_compilation", lambda: True)
     monkeypatch.setattr(precompile, "announce_compilation", lambda: called.append("announced"))
-    monkeypatch.setattr(precompile, "compile_growing", lambda: called.append("growing"))
+    monkeypatch.setattr(precompile, "compile_growing", lambda full: called.append("growing"))
     return called
 
 
@@ -159,7 +175,7 @@ def test_a_helper_is_done_when_it_says_so(
 
 
 def test_an_interrupt_ends_the_helper(parts: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt() -> None:
+    def interrupt(full: bool) -> None:
         raise KeyboardInterrupt
 
     helper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mvsboost.backends.cpu import CPUBackend
+from mvsboost.backends.cpu.growing import Ways
 from mvsboost.backends.cpu.precompile import prepare_kernels
 from mvsboost.backends.messages import BinnedRows, DeviceTable, RowObjective
 from mvsboost.backends.protocol import Backend
@@ -20,10 +21,11 @@ DEVICES = ("cpu", "cuda", "reference")
 BackendFactory = Callable[[BinnedRows, RowObjective], Backend]
 
 
-def backend_factory(device: str, n_threads: int) -> BackendFactory:
+def backend_factory(device: str, n_threads: int, full: bool = False) -> BackendFactory:
     """A function that puts rows behind the backend of a device.
 
-    There are no more threads than cores, however many are asked for.
+    There are no more threads than cores, however many are asked for. `full` says that some trees
+    have a second look, categories or constraints, for which a larger kernel is compiled.
 
     Examples
     --------
@@ -35,8 +37,9 @@ def backend_factory(device: str, n_threads: int) -> BackendFactory:
     if device == "cpu":
         # of one fit: threads of another backend would stay awake on cores that this one needs
         threads = ThreadPool.within_cores(n_threads)
-        prepare_kernels(available_cores())
-        return lambda rows, objective: CPUBackend(_on_host(rows, device), objective, threads)
+        prepare_kernels(available_cores(), full)
+        ways = Ways(full=full)
+        return lambda rows, objective: CPUBackend(_on_host(rows, device), objective, threads, ways)
     if device == "cuda":
         from mvsboost.backends.cuda import CUDABackend, check_device
 

@@ -304,6 +304,7 @@ def _sum_side(
     cuts: Any,
     order: Any,
     sums: Any,
+    full: Any,
 ) -> Any:
     """Sums on the left of each cut, for one of the sides; returns how many cuts there are.
 
@@ -311,7 +312,7 @@ def _sum_side(
     sorted categories.
     """
     first, second = sums[side, 0], sums[side, 1]
-    if categorical:
+    if full is not None and categorical:
         _sum_categories(part, order, n, side, first, second)
         return np.int64(n)
     if side == 0:
@@ -358,12 +359,14 @@ def best_split_of(
     gains: Any,
     thresholds: Any,
     sides: Any,
+    full: Any,
 ) -> None:
     """Best split of feature f, with the histogram `part`: gain, threshold t and side.
 
     Numeric features send bins up to t to the left, and missing values too if the side is 1;
     categorical ones t + 1 of the sorted categories, the last ones if the side is 1. Bins that
     are not `listed` have no rows; the list ascends and begins with 0, or is `ALL_BINS` long.
+    `full` is None where no feature is categorical, so that Numba compiles nothing for them.
     """
     sums, ranks, order = _side_sums(), _ranks_of_side(), _category_order()
     # the smallest weight on the left, in units
@@ -371,7 +374,7 @@ def best_split_of(
     n_bins = part.shape[0] - 1
     n_sides = 2 if categorical or part[n_bins, 0] != 0 or part[n_bins, 1] != 0 else 1
     n = n_bins - 2 + n_sides
-    if categorical:
+    if full is not None and categorical:
         n = _sort_categories(part, listed, n_listed, total, units, bits, order)
     best, place, chosen, cuts = NEVER, np.int64(0), np.int64(0), np.int64(0)
     for side in range(n_sides):
@@ -379,7 +382,7 @@ def best_split_of(
             n == 0 or (sums[0, 0, n - 1] == total[0] and sums[0, 1, n - 1] == total[1])
         ):
             break  # nothing besides the sorted categories: the same sets, left and right
-        cuts = _sum_side(part, listed, n_listed, categorical, n, side, cuts, order, sums)
+        cuts = _sum_side(part, listed, n_listed, categorical, n, side, cuts, order, sums, full)
         low, high = _between(sums[side, 1], cuts, least, (total[1] & _LOW) - least)
         first, second, sign = sums[side, 0, low:high], sums[side, 1, low:high], np.float64(monotone)
         _rank(first, second, total, units, bits, limits, sign, ranks)
@@ -394,7 +397,7 @@ def best_split_of(
         thresholds[f] = place if categorical else order[place]
         if n_sides == 1:  # a missing value not seen here follows the larger side
             chosen = np.int64(2 * (second_word & _LOW) >= (total[1] & _LOW))
-    if categorical:
+    if full is not None and categorical:
         gains[f] -= gain_by_chance(n, total, units, bits, limits)
     sides[f] = chosen
 
@@ -430,6 +433,7 @@ def best_splits(
             gains,
             thresholds,
             sides,
+            True,
         )
 
 

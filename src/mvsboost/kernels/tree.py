@@ -26,6 +26,11 @@ proposed for its parent too; there the rows of the smaller of the two children a
 and the other's sums are the parent's less those. Sums are integers, so neither this nor the
 number of threads changes anything.
 
+Most trees need less than all of this. There are two kernels: `grow` for trees that the sample alone
+decides on, of numeric features without constraints, and `grow_full` for any tree. What only the
+latter needs stands behind ``if full is not None``. Numba knows which arguments are None, and leaves
+out what is never reached before it compiles it; that is a quarter of the time.
+
 What is known of the nodes lies in three arrays with named columns, loops are written
 out, and both looks are one piece of code: every further array, call or copy here would
 add to the time of the first fit.
@@ -493,6 +498,7 @@ def _take_split(
     which: Any,
     limits: Any,
     shape: Any,
+    full: Any,
 ) -> None:
     """Note the best split found, if it gains enough."""
     look, own = looks[shape.last], nodes.integers[node]
@@ -516,7 +522,7 @@ def _take_split(
         add_gathered(bins, gathered, np.int64(0), n, own[FEATURE], small_bins.reshape(-1))
     for b in range(TABLE):
         table[b] = 1 if b <= threshold and not categorical else 0
-    if categorical:
+    if full is not None and categorical:
         part = small_bins[: stop - start]
         if own[SLOT + shape.last] >= 0:
             part = found.histograms[own[SLOT + shape.last], start:stop]
@@ -694,40 +700,49 @@ def _collect(
     nodes: Any,
     node: Any,
     thread: Any,
-    number: Any,
     lane: Any,
 ) -> None:
-    """Add the rows of a node in a lane to this thread's part of the histogram.
-
-    All rows follow the plan: some features are counted over the node, some over its sibling.
-    """
+    """Add the sampled rows of a node in a lane to this thread's part of the histogram."""
     mine, own, ranges = look.found.partial[thread], nodes.integers[node], look.rows.ranges[lane]
     index, places = look.features.index, look.features.places
     words, bits = look.rows.words, look.rows.bits
-    if number == 0:
-        rows = look.rows.order if ranges[node, 3] == 0 else look.rows.scratch
-        order = rows[ranges[node, 0] : ranges[node, 1]]
-        drawn = source.drawn if own[DEPTH] == 0 else source.drawn[:0]
-        nodes.work[0] += order.shape[0] * index.shape[0]
-        if source.lists.starts.shape[0] > 0:
-            add_sparse_inlined(source.lists, source.whole_sparse, drawn, words, bits, order, mine)
-        else:
-            bins, whole, to = source.bins, source.whole_bins, places[: index.shape[0]]
-            add_rows_inlined(bins, whole, drawn, words, bits, order, index, to, mine)
+    rows = look.rows.order if ranges[node, 3] == 0 else look.rows.scratch
+    order = rows[ranges[node, 0] : ranges[node, 1]]
+    drawn = source.drawn if own[DEPTH] == 0 else source.drawn[:0]
+    nodes.work[0] += order.shape[0] * index.shape[0]
+    if source.lists.starts.shape[0] > 0:
+        add_sparse_inlined(source.lists, source.whole_sparse, drawn, words, bits, order, mine)
     else:
-        first = nodes.integers[own[PARENT], LEFT] if own[PARENT] >= 0 else node
-        for counted in range(first, first + 2):
-            n = 0
-            for k in range(index.shape[0]):
-                if nodes.plan[k, 0] == counted:
-                    nodes.chosen[0, n], nodes.chosen[1, n] = index[k], places[k]
-                    n += 1
-            if n > 0:
-                rows = look.rows.order if ranges[counted, 3] == 0 else look.rows.scratch
-                order = rows[ranges[counted, 0] : ranges[counted, 1]]
-                features, to = nodes.chosen[0], nodes.chosen[1]
-                nodes.work[1] += n * order.shape[0]
-                add_columns_inlined(source.columns, words, bits, order, features[:n], to[:n], mine)
+        bins, whole, to = source.bins, source.whole_bins, places[: index.shape[0]]
+        add_rows_inlined(bins, whole, drawn, words, bits, order, index, to, mine)
+
+
+@inlined
+def _collect_planned(
+    source: Any,
+    look: Any,
+    nodes: Any,
+    node: Any,
+    thread: Any,
+    lane: Any,
+) -> None:
+    """The same of all rows: some features are counted over the node, some over its sibling."""
+    mine, own, ranges = look.found.partial[thread], nodes.integers[node], look.rows.ranges[lane]
+    index, places = look.features.index, look.features.places
+    words, bits = look.rows.words, look.rows.bits
+    first = nodes.integers[own[PARENT], LEFT] if own[PARENT] >= 0 else node
+    for counted in range(first, first + 2):
+        n = 0
+        for k in range(index.shape[0]):
+            if nodes.plan[k, 0] == counted:
+                nodes.chosen[0, n], nodes.chosen[1, n] = index[k], places[k]
+                n += 1
+        if n > 0:
+            rows = look.rows.order if ranges[counted, 3] == 0 else look.rows.scratch
+            order = rows[ranges[counted, 0] : ranges[counted, 1]]
+            features, to = nodes.chosen[0], nodes.chosen[1]
+            nodes.work[1] += n * order.shape[0]
+            add_columns_inlined(source.columns, words, bits, order, features[:n], to[:n], mine)
 
 
 @inlined
@@ -755,6 +770,7 @@ def _add_up(
     f: Any,
     flat: Any,
     parts: Any,
+    full: Any,
 ) -> None:
     """Histogram of one feature of the smaller, or only, node: the sum of all threads' parts.
 
@@ -767,7 +783,7 @@ def _add_up(
     n, start = 2 * (offsets[f + 1] - offsets[f]), _entry(found, own[SLOT + number], offsets[f])
     sums = flat[start : start + n]
     counted, at = np.int64(0), -_ONE
-    if number == 1:
+    if full is not None and number == 1:
         counted, at = nodes.plan[f, 0], nodes.plan[f, 1]
     for thread in range(team.n_threads if counted >= 0 else 0):
         start = 2 * (thread * found.partial.shape[1] + look.features.places[f])
@@ -776,7 +792,7 @@ def _add_up(
             sums[b] = part[b] + (sums[b] if thread > 0 else 0)
         for b in range(n):
             part[b] = 0
-    if at >= 0:
+    if full is not None and at >= 0:
         start = _entry(found, step[KNOWN], at)
         before = flat[start : start + n]
         for b in range(n):
@@ -805,7 +821,7 @@ def _may_meet(groups: Any, of_node: Any, feature: Any) -> Any:
 
 @inlined
 def _search(
-    step: Any, team: Any, look: Any, nodes: Any, source: Any, shape: Any, limits: Any
+    step: Any, team: Any, look: Any, nodes: Any, source: Any, shape: Any, limits: Any, full: Any
 ) -> None:
     """Best splits of a node or of a pair, for this thread's share of the features.
 
@@ -821,7 +837,7 @@ def _search(
     for f in range(_share(offsets, team, team.thread), _share(offsets, team, team.thread + 1)):
         size = offsets[f + 1] - offsets[f]
         if not step[BY_ROW]:
-            _add_up(team, look, nodes, step, own, f, flat, parts)
+            _add_up(team, look, nodes, step, own, f, flat, parts, full)
         for turn in range(step[N_SEARCHED]):
             which = step[SMALL] if turn == 0 else _ONE - step[SMALL]
             # of a node that stays a leaf sums are wanted where the larger takes them from its own
@@ -848,10 +864,11 @@ def _search(
                         less = flat[_entry(found, own[SLOT + number], offsets[f]) :]
                     for i in range(2 * size):
                         rest[i] -= less[i]
-            if not _may_meet(shape.groups, nodes.groups[searched], look.features.index[f]):
-                found.gains[which, f] = -np.inf
-                continue
-            _bound(limits, nodes, searched)
+            if full is not None:
+                if not _may_meet(shape.groups, nodes.groups[searched], look.features.index[f]):
+                    found.gains[which, f] = -np.inf
+                    continue
+                _bound(limits, nodes, searched)
             best_split_of(
                 histogram,
                 bins_listed,
@@ -866,6 +883,7 @@ def _search(
                 found.gains[which],
                 found.thresholds[which],
                 found.sides[which],
+                full,
             )
 
 
@@ -906,7 +924,7 @@ def _start(step: Any, team: Any, nodes: Any, looks: Any, last: Any) -> None:
 
 
 @inlined
-def _choose(step: Any, nodes: Any, looks: Any, shape: Any, limits: Any) -> Any:
+def _choose(step: Any, nodes: Any, looks: Any, shape: Any, limits: Any, full: Any) -> Any:
     """What comes next: a look at new nodes, rows to part, all rows' look; False at the end."""
     while True:
         step[NUMBER] = -1
@@ -921,10 +939,10 @@ def _choose(step: Any, nodes: Any, looks: Any, shape: Any, limits: Any) -> Any:
         node = _next_node(nodes, shape.best_first)
         if node < 0 or step[N_LEAVES] == shape.max_leaves:
             return False
-        if nodes.integers[node, FEATURE] == _PROPOSED:
+        if full is not None and nodes.integers[node, FEATURE] == _PROPOSED:
             _let_all_rows_look(step, nodes, looks, node)
             return True
-        _split(step, nodes, looks, shape, limits, node)
+        _split(step, nodes, looks, shape, limits, node, full)
 
 
 @inlined
@@ -949,14 +967,17 @@ def _let_all_rows_look(step: Any, nodes: Any, looks: Any, node: Any) -> None:
 
 
 @inlined
-def _split(step: Any, nodes: Any, looks: Any, shape: Any, limits: Any, node: Any) -> None:
+def _split(
+    step: Any, nodes: Any, looks: Any, shape: Any, limits: Any, node: Any, full: Any
+) -> None:
     """Make the children of a node, and note which of them are searched, and how."""
     first, last, sample = step[N_NODES], shape.last, looks[0]
     _make_children(nodes, node, first, shape.groups)
     step[FIRST], step[N_SEARCHED] = first, 2
     step[N_NODES] += 2
     step[N_LEAVES] += 1
-    _bound_children(nodes, node, sample, looks[last], last, limits[last])
+    if full is not None:
+        _bound_children(nodes, node, sample, looks[last], last, limits[last])
     for which in range(2):
         own = nodes.integers[first + which]
         weight = (own[WORDS + 2 * last + 1] & _LOW) * looks[last].rows.units[WEIGHT]
@@ -979,7 +1000,7 @@ def _split(step: Any, nodes: Any, looks: Any, shape: Any, limits: Any, node: Any
 
 
 @inlined
-def _visit(step: Any, team: Any, nodes: Any, looks: Any, source: Any, last: Any) -> None:
+def _visit(step: Any, team: Any, nodes: Any, looks: Any, source: Any, last: Any, full: Any) -> None:
     """Go through the rows, lane by lane: part those of a split node, and add up the smaller's."""
     number, n_lanes = step[NUMBER], looks[0].rows.ranges.shape[0]
     lane = _take_lane(team, step[VISITS], n_lanes)
@@ -991,7 +1012,10 @@ def _visit(step: Any, team: Any, nodes: Any, looks: Any, source: Any, last: Any)
                 _partition(nodes, step[PARTED], source, looks[one], one, lane)
         if number >= 0 and not step[BY_ROW]:
             node = step[FIRST] + step[SMALL]
-            _collect(source, looks[number], nodes, node, team.thread, number, lane)
+            if full is not None and number == 1:
+                _collect_planned(source, looks[1], nodes, node, team.thread, lane)
+            else:
+                _collect(source, looks[0], nodes, node, team.thread, lane)
         lane = _take_lane(team, step[VISITS], n_lanes)
     _meet(step, team)
     # used again after the next visit's meeting
@@ -1002,7 +1026,7 @@ def _visit(step: Any, team: Any, nodes: Any, looks: Any, source: Any, last: Any)
 
 @inlined
 def _decide(
-    step: Any, team: Any, nodes: Any, looks: Any, source: Any, shape: Any, limits: Any
+    step: Any, team: Any, nodes: Any, looks: Any, source: Any, shape: Any, limits: Any, full: Any
 ) -> None:
     """Take the best splits that all threads have found, or propose features to all rows."""
     number, last = step[NUMBER], shape.last
@@ -1010,10 +1034,10 @@ def _decide(
         node = step[FIRST] + which
         if not step[WANTED + which]:
             continue
-        if number < last:
+        if full is not None and number < last:
             _propose(nodes, node, looks[number].found.gains[which])
         else:
-            _take_split(nodes, node, looks, source, which, limits[last], shape)
+            _take_split(nodes, node, looks, source, which, limits[last], shape, full)
         if nodes.integers[node, FEATURE] != -1:
             _wait(nodes, node, shape.best_first)
     small = step[FIRST] + step[SMALL]
@@ -1057,6 +1081,30 @@ def _features_of(features: Any, thread: Any) -> Any:
     )
 
 
+@inlined
+def _grow(
+    team: Any, source: Any, looks: Any, shape: Any, all_limits: Any, nodes: Any, full: Any
+) -> Any:
+    """Grow a tree into the nodes of a thread; returns their number.
+
+    `full` is None where the tree needs no more than `grow` can do.
+    """
+    limits, step = _pair_of_limits(), _step()
+    for one in range(2):
+        for j in range(N_LIMITS):
+            limits[one, j] = all_limits[one, j]
+    _start(step, team, nodes, looks, shape.last)
+    while _choose(step, nodes, looks, shape, limits, full):
+        _visit(step, team, nodes, looks, source, shape.last, full)
+        if step[NUMBER] >= 0:
+            number = step[NUMBER]
+            _search(step, team, looks[number], nodes, source, shape, limits[number], full)
+            _meet(step, team)
+            _decide(step, team, nodes, looks, source, shape, limits, full)
+    _end(nodes, step[N_NODES])
+    return step[N_NODES]
+
+
 @kernel
 def grow(
     part: Any,
@@ -1065,34 +1113,51 @@ def grow(
     counter: Any,
     taken: Any,
     source: Any,
-    both: Any,
+    looks: Any,
     shape: Any,
     all_limits: Any,
     all_nodes: Any,
 ) -> Any:
     """Grow a tree into the nodes of each thread; returns their number.
 
-    `both` holds the two looks, `all_limits` a row for each; see `Team` for the counters.
+    `looks` holds that of the sample, `all_limits` a row for each look there may be; see `Team` for
+    the counters. The tree must need nothing that is left out here; see `grow_full`.
     """
     thread = begin(part, pool, n_threads)
-    team, chosen = Team(thread, n_threads, counter, taken), _features_of(both[1].features, thread)
-    looks: Any = by_reference(both[0]), by_reference(Look(both[1].rows, chosen, both[1].found))
-    team, source = by_reference(team), by_reference(source)
-    nodes, limits, step = by_reference(_nodes_of(all_nodes, thread)), _pair_of_limits(), _step()
-    for one in range(2):
-        for j in range(N_LIMITS):
-            limits[one, j] = all_limits[one, j]
-    _start(step, team, nodes, looks, shape.last)
-    while _choose(step, nodes, looks, shape, limits):
-        _visit(step, team, nodes, looks, source, shape.last)
-        if step[NUMBER] >= 0:
-            number = step[NUMBER]
-            _search(step, team, looks[number], nodes, source, shape, limits[number])
-            _meet(step, team)
-            _decide(step, team, nodes, looks, source, shape, limits)
-    _end(nodes, step[N_NODES])
+    team = by_reference(Team(thread, n_threads, counter, taken))
+    sample, nodes = by_reference(looks[0]), by_reference(_nodes_of(all_nodes, thread))
+    two: Any = sample, sample  # all rows never look
+    n_nodes = _grow(team, by_reference(source), two, shape, all_limits, nodes, None)
     end(part, pool)
-    return step[N_NODES]
+    return n_nodes
+
+
+@kernel
+def grow_full(
+    part: Any,
+    pool: Any,
+    n_threads: Any,
+    counter: Any,
+    taken: Any,
+    source: Any,
+    looks: Any,
+    shape: Any,
+    all_limits: Any,
+    all_nodes: Any,
+) -> Any:
+    """The same for any tree: with a second look, categories and constraints.
+
+    `looks` holds both.
+    """
+    thread = begin(part, pool, n_threads)
+    team = by_reference(Team(thread, n_threads, counter, taken))
+    sample, nodes = by_reference(looks[0]), by_reference(_nodes_of(all_nodes, thread))
+    rows, features, found = looks[1]
+    all_rows = by_reference(Look(rows, _features_of(features, thread), found))
+    two: Any = sample, all_rows
+    n_nodes = _grow(team, by_reference(source), two, shape, all_limits, nodes, True)
+    end(part, pool)
+    return n_nodes
 
 
 @kernel

@@ -94,13 +94,14 @@ _LARGE_FRAME = 1 << 16
 """Words: room for all frames of a compilation; what is not used is no memory."""
 
 
-def without_thrashing(function: Callable[[], None]) -> Callable[[], None]:
+def without_thrashing(function: F) -> F:
     """Let a function that compiles kernels have a frame with room for those of all it calls.
 
     CPython keeps frames in chunks of 16 KiB, and returns a chunk to the system with its first
     frame. A loop that calls functions from the end of a chunk maps memory anew for each: Numba's
     compiler does that half a million times, 3 of 16 seconds of a first fit.
     """
-    code: CodeType = function.__code__
-    function.__code__ = code.replace(co_stacksize=_LARGE_FRAME)
+    plain: Any = function
+    code: CodeType = plain.__code__
+    plain.__code__ = code.replace(co_stacksize=_LARGE_FRAME)
     return function

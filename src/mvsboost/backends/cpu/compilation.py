@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from mvsboost.kernels import gradients
-from mvsboost.runtime.jit import kernels_are_kept
+from mvsboost.runtime.jit import KERNELS, kernels_are_kept
 from mvsboost.runtime.private import compiled_on_disk
 
 __all__ = [
@@ -71,6 +72,6 @@ def announce_compilation(kernel: Any = _CENTRAL) -> None:
         )
 
 
-def keep_quiet(kernel: Any = _CENTRAL) -> None:
+def keep_quiet(kernels: Iterable[Any] = KERNELS) -> None:
     """Announce nothing in this process, for a caller that says so itself."""
-    _announced.append(kernel)
+    _announced.extend(kernels)

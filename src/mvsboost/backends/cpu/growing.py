@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mvsboost.backends.cpu.compilation import announce_compilation
 from mvsboost.backends.messages import GrownNodes, TreeRequest
 from mvsboost.exact.dtypes import NODE, PACKED
 from mvsboost.exact.fixedpoint import Packing
@@ -44,11 +45,14 @@ class Ways(NamedTuple):
         Rows of nodes that are searched one by one; None for as many as a feature has bins.
     room : int
         Bytes that a tree may be grown in at once, and not verb by verb.
+    full : bool
+        Whether all trees are grown by the kernel for any tree, since some of the fit need it.
     """
 
     lanes: int = WORTH_LANES
     small_node: int | None = None
     room: int = MOST_ROOM
+    full: bool = False
 
 
 class Members:
@@ -165,26 +169,27 @@ class TreeGrower:
 
         A second look knows the leaf of every row in the end, which is returned as well.
         """
-        arguments = self.kernel_arguments(request, size, sample, all_rows, source)
-        n: int = self._threads.whole(size.n_threads, tree.grow, *arguments)
-        *_, (_, decider), _, _, nodes = arguments
+        kernel, arguments = self.kernel_and_arguments(request, size, sample, all_rows, source)
+        announce_compilation(kernel)
+        n: int = self._threads.whole(size.n_threads, kernel, *arguments)
+        *_, looks, _, _, nodes = arguments
         leaf = None
         if all_rows is not None:
             shape, dtype = (len(all_rows.words),), number_dtype(2 * size.leaves - 1)
             leaf = self._arena.take("leaf", shape, dtype)
-            rows, links = decider.rows, nodes.integers[0]
+            rows, links = looks[1].rows, nodes.integers[0]
             self._threads.whole(size.n_threads, tree.mark_leaves, rows, links, n, leaf)
         return grown_nodes(nodes, n, all_rows is not None), leaf
 
-    def kernel_arguments(
+    def kernel_and_arguments(
         self,
         request: TreeRequest,
         size: Size,
         sample: Members,
         all_rows: Members | None,
         source: tree.Source,
-    ) -> tuple[Any, ...]:
-        """What `tree.grow` is called with, after what every kernel of all threads is."""
+    ) -> tuple[Any, tuple[Any, ...]]:
+        """What grows a tree, and its arguments after those of every kernel of all threads."""
         room, features = self._prepare(size), self._look_at(request)
         counter, taken = np.zeros(1, np.int64), np.zeros((2, size.n_threads, CACHE_LINE), np.int64)
         lanes = size.n_looks, size.n_lanes
@@ -201,11 +206,12 @@ class TreeGrower:
         decider = of_sample = sample.rows(request.sample, ranges[0])
         if all_rows is not None and request.all_rows is not None:
             decider = all_rows.rows(request.all_rows, ranges[1])
-        both = (
-            tree.Look(of_sample, features, room.found[0]),
-            tree.Look(decider, room.chosen, room.found[1]),
-        )
-        return counter, taken, source, both, shape, _limits(request), room.nodes
+        kernel: Any = tree.grow
+        looks: tuple[tree.Look, ...] = (tree.Look(of_sample, features, room.found[0]),)
+        if self._ways.full or needs_full(request):
+            kernel = tree.grow_full
+            looks = *looks, tree.Look(decider, room.chosen, room.found[1])
+        return kernel, (counter, taken, source, looks, shape, _limits(request), room.nodes)
 
     def _small_node(self, features: tree.Features) -> int:
         """Rows of nodes that are searched faster one by one than by their histograms.
@@ -332,6 +338,12 @@ def _no_features(n_threads: int, n: int) -> tree.Features:
         monotone=np.empty((n_threads, n), np.int8),
         usual=np.full((n_threads, n), -1, np.int64),
     )
+
+
+def needs_full(request: TreeRequest) -> bool:
+    """Whether a tree needs `tree.grow_full`: anything that `tree.grow` leaves out."""
+    constrained = request.groups.shape[1] > 0 or request.monotone.any()
+    return bool(request.all_rows is not None or request.categorical.any() or constrained)
 
 
 def _limits(request: TreeRequest) -> NDArray[np.float64]:

@@ -22,7 +22,12 @@ from numba import typeof
 from numpy.typing import NDArray
 
 from mvsboost.backends.cpu.backend import CPUBackend
-from mvsboost.backends.cpu.compilation import announce_compilation, logger, needs_compilation
+from mvsboost.backends.cpu.compilation import (
+    announce_compilation,
+    keep_quiet,
+    logger,
+    needs_compilation,
+)
 from mvsboost.backends.cpu.growing import Members, TreeGrower, Ways, grown_nodes
 from mvsboost.backends.draws import Poisson, Score, ScoreRule
 from mvsboost.backends.messages import BinnedRows, RowSet, TreeRequest
@@ -30,7 +35,7 @@ from mvsboost.exact.dtypes import BIN, NODE, PACKED, ROW, TABLE
 from mvsboost.exact.fixedpoint import Packing
 from mvsboost.kernels.apply import TreeArrays
 from mvsboost.kernels.nodes import describe_nodes, finish_nodes
-from mvsboost.kernels.tree import Source, grow, make_nodes
+from mvsboost.kernels.tree import Source, grow, grow_full, make_nodes
 from mvsboost.runtime.arena import Arena
 from mvsboost.runtime.jit import kernels_are_kept, without_thrashing
 from mvsboost.runtime.pool import CALLER, make_pool, mark_awake, serve
@@ -69,6 +74,7 @@ def start_helper() -> subprocess.Popen[bytes] | None:
 
 def prepare_kernels(
     cores: int,
+    full: bool = False,
     kept: bool | None = None,
     start: Callable[[], subprocess.Popen[bytes] | None] = start_helper,
 ) -> None:
@@ -81,6 +87,8 @@ def prepare_kernels(
     ----------
     cores : int
         That this process may use.
+    full : bool
+        Whether its trees need the kernel for any tree.
     kept : bool, optional
         Whether other processes find what one has compiled; looked up if not said.
     start : callable
@@ -88,6 +96,8 @@ def prepare_kernels(
     """
     needed = needs_compilation()
     announce_compilation()
+    if needed:  # that was the line for the tree's kernel, too
+        keep_quiet([grow_full if full else grow])
     if not needed or cores == 1 or not (kernels_are_kept() if kept is None else kept):
         return
     helper = start()
@@ -96,7 +106,7 @@ def prepare_kernels(
     begin = time.perf_counter()
     try:
         with _without_collector():
-            compile_growing()
+            compile_growing(full)
         # it had as much to do: if it takes twice as long, something is wrong with it
         helper.wait(timeout=time.perf_counter() - begin)
     except subprocess.TimeoutExpired:
@@ -128,8 +138,8 @@ def _search_path() -> list[str]:
 
 
 @without_thrashing
-def compile_growing() -> None:
-    """Compile the kernel of trees without a second look, and run nothing."""
+def compile_growing(full: bool = False) -> None:
+    """Compile a kernel of trees, the one for most of them or that for any, and run nothing."""
     one, row, word = np.zeros(1, np.int64), np.zeros(1, ROW), np.zeros(1, PACKED)
     request = TreeRequest(
         features=one,
@@ -148,12 +158,11 @@ def compile_growing() -> None:
         dispersion=0.0,
     )
     members = Members(word, 1, np.zeros(2, np.int64), row, row)
-    grower = TreeGrower(one, None, ThreadPool(1), Arena(), Ways())
+    grower = TreeGrower(one, None, ThreadPool(1), Arena(), Ways(full=full))
     size = grower.size_of(request, members, None)
     source = Source(np.zeros((1, 1), BIN))
-    arguments = grower.kernel_arguments(request, size, members, None, source)
-    compiler: Any = grow
-    compiler.compile(tuple(map(typeof, (CALLER, make_pool(1), 1, *arguments))))
+    kernel, arguments = grower.kernel_and_arguments(request, size, members, None, source)
+    kernel.compile(tuple(map(typeof, (CALLER, make_pool(1), 1, *arguments))))
 
 
 @without_thrashing
