@@ -62,8 +62,11 @@ def test_kernels_are_compiled_for_what_a_fit_calls_them_with(
 
 
 @pytest.mark.large
-@pytest.mark.parametrize(("program", "kernel"), [(FIT, "grow"), (FULL_FIT, "grow_full")])
-def test_a_first_fit_compiles_only_its_part(tmp_path: Path, program: str, kernel: str) -> None:
+@pytest.mark.parametrize(
+    ("program", "part"),
+    [(FIT, ["copy_nodes", "describe_nodes", "finish_nodes", "grow"]), (FULL_FIT, ["grow_full"])],
+)
+def test_a_first_fit_compiles_only_its_part(tmp_path: Path, program: str, part: list[str]) -> None:
     process = subprocess.run(
         [sys.executable, "-c", program + NAMES],
         env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
@@ -73,7 +76,7 @@ def test_a_first_fit_compiles_only_its_part(tmp_path: Path, program: str, kernel
         check=True,
     )
     # before it comes to the backend, data is binned
-    assert process.stdout.strip() == f"['_bin_block', '_close_bins', '{kernel}']"
+    assert process.stdout.strip() == str(["_bin_block", "_close_bins", *part])
     (line,) = process.stderr.splitlines()
     assert line.startswith("compiling kernels for this machine")
 
@@ -86,14 +89,15 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(precompile, "needs_compilation", lambda: True)
     monkeypatch.setattr(precompile, "announce_compilation", lambda: called.append("announced"))
     monkeypatch.setattr(precompile, "compile_growing", lambda full: called.append("growing"))
+    monkeypatch.setattr(precompile, "compile_nodes", lambda: called.append("nodes"))
     return called
 
 
-def no_helper() -> None:
+def no_helper(nodes: bool) -> None:
     """What there is where no Python can be run."""
 
 
-def unexpected() -> Any:
+def unexpected(nodes: bool) -> Any:
     pytest.fail("a helper was started")
 
 
@@ -128,8 +132,8 @@ def test_a_helper_that_hangs_or_fails_is_not_waited_for(
 ) -> None:
     caplog.set_level("DEBUG", logger="mvsboost")
     helper = subprocess.Popen([sys.executable, "-c", program])
-    precompile.prepare_kernels(2, start=lambda: helper)
-    assert parts == ["announced", "growing"]
+    precompile.prepare_kernels(2, start=lambda nodes: helper)
+    assert parts == ["announced", "growing", "nodes"]
     assert helper.returncode != precompile._DONE
     assert f"ended with status {helper.returncode}" in caplog.text
 
@@ -138,7 +142,7 @@ OTHER_PACKAGE = """
 import queue
 from pathlib import Path
 
-def compile_the_rest():
+def compile_the_rest(nodes):
     Path(__file__).with_name("queue.txt").write_text(queue.__file__)
 """
 
@@ -169,8 +173,8 @@ def test_a_helper_is_done_when_it_says_so(
     caplog.set_level("DEBUG", logger="mvsboost")
     helper = subprocess.Popen([sys.executable, "-c", f"raise SystemExit({status})"])
     helper.wait()
-    precompile.prepare_kernels(2, start=lambda: helper)
-    assert parts == ["announced", "growing"]
+    precompile.prepare_kernels(2, start=lambda nodes: helper)
+    assert parts == ["announced", "growing", "nodes"]
     assert len(caplog.records) == lines
 
 
@@ -181,7 +185,7 @@ def test_an_interrupt_ends_the_helper(parts: list[str], monkeypatch: pytest.Monk
     helper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     monkeypatch.setattr(precompile, "compile_growing", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        precompile.prepare_kernels(2, start=lambda: helper)
+        precompile.prepare_kernels(2, start=lambda nodes: helper)
     assert helper.returncode is not None
 
 

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 from numba import typeof
-from numpy.typing import NDArray
 
 from mvsboost.backends.cpu.backend import CPUBackend
 from mvsboost.backends.cpu.compilation import (
@@ -52,17 +51,17 @@ import gc, sys
 gc.disable()
 sys.path[:] = sys.argv[1:]
 from mvsboost.backends.cpu.precompile import compile_the_rest
-compile_the_rest()
+compile_the_rest(nodes={{nodes}})
 sys.exit({_DONE})
 """
 
 
-def start_helper() -> subprocess.Popen[bytes] | None:
-    """A process that compiles all but the kernel of trees; None where there is no Python to run."""
+def start_helper(nodes: bool = True) -> subprocess.Popen[bytes] | None:
+    """A process that compiles the rest; None where there is no Python to run."""
     name = Path(sys.executable or "").name.lower()
     if getattr(sys, "frozen", False) or not name.startswith("python"):
         return None
-    command = [sys.executable, "-c", _PROGRAM, *_search_path()]
+    command = [sys.executable, "-c", _PROGRAM.format(nodes=nodes), *_search_path()]
     nowhere, window = subprocess.DEVNULL, getattr(subprocess, "CREATE_NO_WINDOW", 0)
     try:
         return subprocess.Popen(
@@ -76,7 +75,7 @@ def prepare_kernels(
     cores: int,
     full: bool = False,
     kept: bool | None = None,
-    start: Callable[[], subprocess.Popen[bytes] | None] = start_helper,
+    start: Callable[[bool], subprocess.Popen[bytes] | None] = start_helper,
 ) -> None:
     """Before a first fit: say that kernels are compiled, and compile them by two processes.
 
@@ -92,7 +91,7 @@ def prepare_kernels(
     kept : bool, optional
         Whether other processes find what one has compiled; looked up if not said.
     start : callable
-        Starts the other process.
+        Starts the other process, and says whether it compiles the kernels for nodes, too.
     """
     needed = needs_compilation()
     announce_compilation()
@@ -100,13 +99,15 @@ def prepare_kernels(
         keep_quiet([grow_full if full else grow])
     if not needed or cores == 1 or not (kernels_are_kept() if kept is None else kept):
         return
-    helper = start()
+    helper = start(full)  # of the two parts the smaller has them
     if helper is None:
         return
     begin = time.perf_counter()
     try:
         with _without_collector():
             compile_growing(full)
+            if not full:
+                compile_nodes()
         # it had as much to do: if it takes twice as long, something is wrong with it
         helper.wait(timeout=time.perf_counter() - begin)
     except subprocess.TimeoutExpired:
@@ -166,7 +167,20 @@ def compile_growing(full: bool = False) -> None:
 
 
 @without_thrashing
-def compile_the_rest() -> None:
+def compile_nodes() -> None:
+    """Compile what a grown tree goes through."""
+    n_bins, tree, bits = np.array([1], np.int64), _stump(), _PACKING.count_bits
+    grown_nodes(make_nodes(1, 1, 0, 0), 1, exact=False)
+    goes_left, words = np.zeros((3, TABLE), np.uint8), np.zeros((3, 2), np.int64)
+    numbers, sums, is_categorical = np.zeros((2, 3), NODE), np.zeros((3, 3)), np.zeros(1, np.bool_)
+    described = tree.missing_left, numbers, sums, tree.category_sets
+    given = tree.feature, goes_left, words, n_bins, is_categorical
+    describe_nodes(*given, _PACKING.units(), bits, *described)
+    finish_nodes(tree.left, tree.right, sums[1], sums[2], True, 1.0, 0.0, np.inf, 0.1, sums)
+
+
+@without_thrashing
+def compile_the_rest(nodes: bool = True) -> None:
     """Compile what else boosting with MVS and the logistic loss needs, on a few rows.
 
     The verbs of an iteration, in the order of the loop; the tree is a stump.
@@ -183,8 +197,9 @@ def compile_the_rest() -> None:
     backend.threshold_sums(1.0, 1.0)
     backend.draw(Poisson(key, 1.0))
     backend.begin_tree(0, key, _PACKING, None)
-    tree = _stump(n_bins)
-    grown_nodes(make_nodes(1, 1, 0, 0), 1, exact=False)
+    if nodes:
+        compile_nodes()
+    tree = _stump()
     backend.leaf_sums(RowSet.ALL, tree, 0, scales)
     backend.apply_tree(tree, 0)
 
@@ -196,25 +211,19 @@ class _Logistic:
         raise NotImplementedError
 
 
-def _stump(n_bins: NDArray[np.int64]) -> TreeArrays:
-    """A tree of one split, which the kernels for nodes have described and finished."""
+def _stump() -> TreeArrays:
+    """A tree of one split."""
     feature, left, right = np.array([[0, -1, -1], [1, -1, -1], [2, -1, -1]], NODE)
-    goes_left, words = np.zeros((3, TABLE), np.uint8), np.zeros((3, 2), np.int64)
-    missing_left, numbers, nodes = np.zeros(3, np.bool_), np.zeros((2, 3), NODE), np.zeros((3, 3))
-    is_categorical, sets = np.zeros(1, np.bool_), np.zeros((0, TABLE // 32), np.uint32)
-    units, bits = _PACKING.units(), _PACKING.count_bits
-    described = missing_left, numbers, nodes, sets
-    describe_nodes(feature, goes_left, words, n_bins, is_categorical, units, bits, *described)
-    finish_nodes(left, right, nodes[1], nodes[2], True, 1.0, 0.0, np.inf, 0.1, nodes)
+    nothing = np.full((2, 3), -1, NODE)
     return SimpleNamespace(
         feature=feature,
         threshold=feature,
-        missing_left=missing_left,
-        missing_bin=numbers[0],
-        categories=numbers[1],
-        category_sets=sets,
+        missing_left=np.zeros(3, np.bool_),
+        missing_bin=nothing[0],
+        categories=nothing[1],
+        category_sets=np.zeros((0, TABLE // 32), np.uint32),
         left=left,
         right=right,
-        value=nodes[0],
+        value=np.zeros((3, 3))[0],
         n_nodes=3,
     )
