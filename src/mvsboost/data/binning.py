@@ -175,32 +175,45 @@ def smallest_bits(bits: NDArray[np.uint64], n: int) -> NDArray[np.int64]:
     return np.sort(np.argpartition(bits, n)[:n])
 
 
-def sampled_rows(n_rows: int, seed: int, sample_rows: int) -> NDArray[np.int64] | None:
+def sampled_rows(
+    n_rows: int, seed: int, sample_rows: int, n_threads: int = 1
+) -> NDArray[np.int64] | None:
     """The rows that edges are found from, in order: of smallest random number; None for all."""
     if n_rows <= sample_rows:
         return None
     # more than are wanted, but for a chance of one in 10**23, so that few are put in order
     expected = sample_rows + 10.0 * math.sqrt(sample_rows)
-    rows, bits = _rows_below(min(expected / n_rows, 1.0), n_rows, seed)
+    rows, bits = _rows_below(min(expected / n_rows, 1.0), n_rows, seed, n_threads)
     if len(rows) <= sample_rows:
-        rows, bits = _rows_below(1.0, n_rows, seed)
+        rows, bits = _rows_below(1.0, n_rows, seed, n_threads)
     return rows[smallest_bits(bits, sample_rows)]
 
 
-def _rows_below(share: float, n_rows: int, seed: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
+def _rows_below(
+    share: float, n_rows: int, seed: int, n_threads: int
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """About this share of the rows, those of smallest random number, and the numbers."""
     most = np.uint64(min(int(share * 2.0**64), 2**64 - 1))
-    rows, bits = np.empty(n_rows, np.int64), np.empty(n_rows, np.uint64)  # most is never touched
-    n: int = _find_below(stream_key(seed, 0, Purpose.BINNING), most, rows, bits)
-    return rows[:n].copy(), bits[:n].copy()
+    key, size = stream_key(seed, 0, Purpose.BINNING), -(-n_rows // n_threads)
+
+    def find(start: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        n = min(size, n_rows - start)
+        rows, bits = np.empty(n, np.int64), np.empty(n, np.uint64)  # most is never touched
+        found: int = _find_below(key, start, most, rows, bits)
+        return rows[:found].copy(), bits[:found].copy()
+
+    with ThreadPoolExecutor(n_threads) as pool:
+        rows, bits = zip(*pool.map(find, range(0, n_rows, size)), strict=True)
+    return np.concatenate(rows), np.concatenate(bits)
 
 
 @kernel
-def _find_below(key: Any, most: Any, rows: Any, bits: Any) -> Any:
+def _find_below(key: Any, start: Any, most: Any, rows: Any, bits: Any) -> Any:
     n = np.int64(0)
     for i in range(rows.shape[0]):
-        found = row_bits_scalar(key, np.uint64(i))
-        rows[n], bits[n] = i, found
+        row = start + i
+        found = row_bits_scalar(key, np.uint64(row))
+        rows[n], bits[n] = row, found
         n += np.int64(found <= most)
     return n
 
@@ -500,7 +513,7 @@ class BinMapper:
         statistics, a training row sees only the rows that come before it in their order.
         """
         check_settings(max_bins, sample_rows)
-        rows = sampled_rows(columns.n_rows, seed, sample_rows)
+        rows = sampled_rows(columns.n_rows, seed, sample_rows, n_threads)
         encoder = _Encoder(targets, weight, seed, max_bins, rows)
         features, sources = zip(*encoder.encode(columns, schema, n_threads), strict=True)
         training = TrainingRows.of(features, columns, targets, seed)

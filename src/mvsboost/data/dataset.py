@@ -33,13 +33,13 @@ from mvsboost.data.streaming import Binning, FileRequest, StreamedTable
 from mvsboost.data.target_statistics import target_columns
 from mvsboost.data.targets import (
     as_numbers,
-    first_of,
     in_units,
     target_of,
     unit_of_weights,
     weights_of,
 )
 from mvsboost.errors import DataError, ParameterError, StoreError
+from mvsboost.exact.checks import first_of
 from mvsboost.exact.checksum import checksum
 from mvsboost.exact.dtypes import MAX_BINS
 from mvsboost.runtime.threads import threads_of

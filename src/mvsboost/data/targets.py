@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,14 +11,13 @@ from sklearn.utils import column_or_1d
 
 from mvsboost.data.device import on_host
 from mvsboost.errors import DataError
+from mvsboost.exact.checks import first_of, first_where
 from mvsboost.exact.dtypes import WEIGHT
 from mvsboost.exact.fixedpoint import power_of_two_below
 
 __all__ = [
     "as_numbers",
     "check_lengths",
-    "first_of",
-    "first_where",
     "in_units",
     "labels_of",
     "numbers_of",
@@ -29,9 +28,6 @@ __all__ = [
     "weights_of",
     "written_labels",
 ]
-
-_LOOKED_AT = 1 << 15
-"""Values that are checked at a time: they stay in the cache."""
 
 _LARGE_WEIGHT = 2.0**64
 """Weights up to this one, and down to its inverse, are used as they are."""
@@ -174,28 +170,6 @@ def as_numbers(values: Any, name: str, n_rows: int) -> NDArray[np.float64]:
         return np.ascontiguousarray(array, WEIGHT)
     except (TypeError, ValueError) as error:
         raise DataError(f"{name} must hold numbers: {error}") from error
-
-
-def first_where(
-    is_wrong: Callable[[NDArray[np.float64]], NDArray[np.bool_]], values: NDArray[np.float64]
-) -> int | None:
-    """The first row whose value is wrong, if any is; rows are looked at a few at a time.
-
-    Examples
-    --------
-    >>> first_where(np.isnan, np.array([1.0, np.nan, np.nan]))
-    1
-    """
-    for start in range(0, len(values), _LOOKED_AT):
-        row = first_of(is_wrong(values[start : start + _LOOKED_AT]))
-        if row is not None:
-            return start + row
-    return None
-
-
-def first_of(wrong: NDArray[np.bool_]) -> int | None:
-    """The first row that is wrong, if any is."""
-    return int(np.argmax(wrong)) if wrong.any() else None
 
 
 def target_of(y: Any, n_rows: int, n_classes: int) -> NDArray[np.float64]:

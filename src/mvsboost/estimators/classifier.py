@@ -11,11 +11,12 @@ from sklearn.base import ClassifierMixin
 
 from mvsboost.arguments import class_weights
 from mvsboost.callbacks import Callback
-from mvsboost.data.targets import first_of, labels_of, read_labels, written_labels
+from mvsboost.data.targets import labels_of, read_labels, written_labels
 from mvsboost.dialects import checks_names
 from mvsboost.errors import DataError, ObjectiveError, ParameterError
 from mvsboost.estimators.documentation import documentation
 from mvsboost.estimators.fitting import MVSEstimator, is_auto
+from mvsboost.exact.checks import first_of
 from mvsboost.model import Model
 from mvsboost.model.checking import check_labels
 from mvsboost.objectives import Objective, make_objective

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mvsboost.errors import DataError, ObjectiveError
+from mvsboost.exact.checks import extremes
 from mvsboost.objectives.links import FloatArray, IdentityLink, Link
 
 __all__ = ["Objective"]
@@ -104,6 +105,9 @@ class Objective(ABC):
 
     def check_values(self, y: FloatArray) -> None:
         """Raise a `DataError` if the objective is not defined for some value of `y`."""
+        low, high = extremes(y)
+        if low >= -LARGEST_TARGET and high <= LARGEST_TARGET:
+            return
         bad = np.flatnonzero(~np.isfinite(y))
         if len(bad):
             raise DataError(
@@ -111,17 +115,19 @@ class Objective(ABC):
                 f"({len(bad)} such rows); remove or fill them"
             )
         large = np.flatnonzero(np.abs(y) > LARGEST_TARGET)
-        if len(large):
-            raise DataError(
-                f"target must be within ±{LARGEST_TARGET:g}, got {y[large[0]]} in row {large[0]} "
-                f"({len(large)} such rows): gradients are float32 numbers; scale the target"
-            )
+        raise DataError(
+            f"target must be within ±{LARGEST_TARGET:g}, got {y[large[0]]} in row {large[0]} "
+            f"({len(large)} such rows): gradients are float32 numbers; scale the target"
+        )
 
     def check_target(self, y: FloatArray) -> None:
         """Raise a `DataError` if the objective cannot be trained on `y`."""
         self.check_values(y)
-        largest = float(np.abs(y).max(initial=0.0))
-        if not self.is_classifier and 0.0 < largest < SMALLEST_TARGET:
+        if self.is_classifier:
+            return
+        low, high = extremes(y)
+        largest = max(-low, high)
+        if 0.0 < largest < SMALLEST_TARGET:
             raise DataError(
                 f"target must not be as small as {largest:g} in all rows: gradients are float32 "
                 f"numbers, which end near 1e-38; scale the target"

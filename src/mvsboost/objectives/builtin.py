@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from mvsboost.errors import DataError, ParameterError
+from mvsboost.exact.checks import first_where
 from mvsboost.exact.numerics import coarse_sigmoid, exp, log
 from mvsboost.objectives.base import Objective
 from mvsboost.objectives.links import (
@@ -108,7 +109,7 @@ class Logistic(BuiltinObjective):
     def check_target(self, y: FloatArray) -> None:
         """Where one class occurs alone, there is a warning."""
         super().check_target(y)
-        if len(y) and np.all(y == y[0]):
+        if _is_constant(y):
             text = "the target holds one class only: every prediction will be this class"
             warnings.warn(text, stacklevel=2)
 
@@ -362,7 +363,7 @@ class Poisson(BuiltinObjective):
     def check_values(self, y: FloatArray) -> None:
         """No value may be negative."""
         super().check_values(y)
-        _refuse(y, y < 0, "not be negative", self.name)
+        _refuse(y, lambda y: y < 0, "not be negative", self.name)
 
     def check_target(self, y: FloatArray) -> None:
         """Some value must be positive: the logarithm of a mean of 0 is no score."""
@@ -399,7 +400,7 @@ class Gamma(BuiltinObjective):
     def check_values(self, y: FloatArray) -> None:
         """Every value must be positive."""
         super().check_values(y)
-        _refuse(y, y <= 0, "be positive", self.name)
+        _refuse(y, lambda y: y <= 0, "be positive", self.name)
 
 
 class Tweedie(BuiltinObjective):
@@ -449,7 +450,7 @@ class Tweedie(BuiltinObjective):
     def check_values(self, y: FloatArray) -> None:
         """No value may be negative."""
         super().check_values(y)
-        _refuse(y, y < 0, "not be negative", self.name)
+        _refuse(y, lambda y: y < 0, "not be negative", self.name)
 
     def check_target(self, y: FloatArray) -> None:
         """Some value must be positive."""
@@ -531,7 +532,7 @@ class CrossEntropy(BuiltinObjective):
     def check_values(self, y: FloatArray) -> None:
         """Every value must lie in [0, 1]."""
         super().check_values(y)
-        _refuse(y, (y < 0) | (y > 1), "lie in [0, 1]", self.name)
+        _refuse(y, lambda y: (y < 0) | (y > 1), "lie in [0, 1]", self.name)
 
 
 BUILTIN: dict[str, type[BuiltinObjective]] = {
@@ -554,21 +555,21 @@ BUILTIN: dict[str, type[BuiltinObjective]] = {
 
 
 def _check_codes(y: FloatArray, n_classes: int, name: str) -> None:
-    bad = np.flatnonzero((y < 0) | (y >= n_classes) | (y != np.floor(y)))
-    if len(bad):
+    row = first_where(lambda y: (y < 0) | (y >= n_classes) | (y != np.floor(y)), y)
+    if row is not None:
         raise DataError(
             f"target must hold class codes 0 to {n_classes - 1} for objective {name!r}, "
-            f"got {y[bad[0]]} in row {bad[0]}"
+            f"got {y[row]} in row {row}"
         )
 
 
-def _refuse(y: FloatArray, wrong: Any, must: str, name: str) -> None:
+def _refuse(y: FloatArray, is_wrong: Callable[[FloatArray], Any], must: str, name: str) -> None:
     """Raise an error that names the first of the rows that are wrong."""
-    bad = np.flatnonzero(wrong)
-    if len(bad):
+    row = first_where(is_wrong, y)
+    if row is not None:
         raise DataError(
-            f"target must {must} for objective {name!r}, got {y[bad[0]]} in row {bad[0]} "
-            f"({len(bad)} such rows)"
+            f"target must {must} for objective {name!r}, got {y[row]} in row {row} "
+            f"({np.count_nonzero(is_wrong(y))} such rows)"
         )
 
 
@@ -578,5 +579,9 @@ def _check_some_positive(y: FloatArray, name: str) -> None:
 
 
 def _check_two_classes(y: FloatArray) -> None:
-    if len(y) and np.all(y == y[0]):
+    if _is_constant(y):
         raise DataError(f"target must have at least two classes, got one class only: {y[0]:g}")
+
+
+def _is_constant(y: FloatArray) -> bool:
+    return len(y) > 0 and first_where(lambda part: part != y[0], y) is None

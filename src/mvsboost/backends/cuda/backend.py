@@ -37,7 +37,6 @@ from mvsboost.backends.messages import (
     RowSet,
     TreeRequest,
 )
-from mvsboost.backends.targets import target_range, target_sums
 from mvsboost.errors import DataError
 from mvsboost.exact.dtypes import GRADIENT, NODE, PACKED, ROW, SCORE, WEIGHT
 from mvsboost.exact.fixedpoint import Packing, sum_scale
@@ -133,11 +132,21 @@ class CUDABackend:
         self._run(step(over_rows.set_baseline, self.n_rows, *given))
         self._measured = None
 
+    @cached_property
+    def _targets(self) -> Program:
+        return self._program(4, 3, (over_rows.look_at_targets, self._y, self._weight))
+
     def target_range(self) -> tuple[float, float]:
-        return target_range(self.rows)
+        reals, _ = self._targets.run((0.0, 0.0, 0.0, 0.0), (0, 0, -1))
+        _, _, heaviest, largest = reals.tolist()
+        return heaviest, largest
 
     def target_sums(self, scales: NDArray[np.float64]) -> NDArray[np.int64]:
-        return target_sums(self.rows, self.n_outputs, scales)
+        sums = np.empty((self.n_outputs, 2), np.int64)
+        for k in range(self.n_outputs):
+            output = k if self.n_outputs > 1 else -1
+            sums[k] = self._targets.run((*scales.tolist(), 0.0, 0.0), (0, 0, output))[1][:2]
+        return sums
 
     # --- gradients ------------------------------------------------------------------------------
 

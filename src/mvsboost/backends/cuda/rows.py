@@ -53,6 +53,35 @@ _TWO_62, _TWO_52 = 2.0**62, 2.0**52
 _LEAST_POWER, _LARGEST_POWER = 2.0**-1000, 2.0**1000
 _INFINITE, _NOTHING = np.float32(np.inf), np.float32(0.0)
 
+# --- targets ------------------------------------------------------------------------------------
+
+# numbers of targets: what is found behind two scales; and behind sums the output, -1 of one alone
+LARGEST_OMEGA, LARGEST_TARGET = map(np.int64, range(2, 4))
+SUM_OMEGA, SUM_TARGET, TARGET_OUTPUT = map(np.int64, range(3))
+
+
+@kernel
+def look_at_targets(y: Any, weight: Any, reals: Any, integers: Any) -> None:
+    """Largest ω and ω |y|, and fixed-point Σ ω and Σ ω y of an output; of several y is y == k."""
+    by_omega, by_target, k = reals[0], reals[1], integers[TARGET_OUTPUT]
+    heaviest = largest = 0.0
+    a = b = np.int64(0)
+    for i in each(y.shape[0]):
+        w, value = 1.0, y[i]
+        if weight.shape[0] > 0:
+            w = weight[i]
+        if k >= 0:
+            value = 1.0 if value == k else 0.0
+        weighted = times(w, value)
+        heaviest, largest = max(heaviest, w), max(largest, abs(weighted))
+        a += nearest(times(w, by_omega))
+        b += nearest(times(weighted, by_target))
+    raise_by_block(reals, LARGEST_OMEGA, heaviest)
+    raise_by_block(reals, LARGEST_TARGET, largest)
+    add_of_block(integers, SUM_OMEGA, a)
+    add_of_block(integers, SUM_TARGET, b)
+
+
 # --- gradients ----------------------------------------------------------------------------------
 
 
