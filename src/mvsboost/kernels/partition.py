@@ -24,23 +24,28 @@ from typing import Any
 
 import numpy as np
 
+from mvsboost.kernels.histogram import PREFETCH
+from mvsboost.runtime.intrinsics import prefetch
 from mvsboost.runtime.jit import inlined, kernel
 
 
 @inlined
 def split_apart(
-    bins: Any, first: Any, step: Any, ids: Any, goes_left: Any, order: Any, scratch: Any
+    bins: Any, first: Any, step: Any, ids: Any, goes_left: Any, order: Any, scratch: Any, ahead: Any
 ) -> Any:
     """Lefts to the front of `order`, rights to that of `scratch`; returns the number of lefts.
 
     Row r has its bin at ``bins[first + r * step]``, whichever way bins are laid out, or, where
     there are ids, at that of ``ids[r]``. Every row is written to both places and kept in one:
-    no branch to mispredict.
+    no branch to mispredict. Bins of the row that comes so many rows later are fetched `ahead`;
+    with 0 none are, which is faster where they are in the cache.
     """
-    lefts = np.uint64(0)
+    lefts, last = np.uint64(0), order.shape[0] - 1
     if ids.shape[0] == 0:  # a branch inside the loop would be taken for every row
         for j in range(order.shape[0]):
             row = order[j]
+            if ahead > 0:
+                prefetch(bins, first + np.uint64(order[min(j + ahead, last)]) * step)
             side = goes_left[bins[first + np.uint64(row) * step]]
             order[lefts] = row  # never ahead of j
             scratch[np.uint64(j) - lefts] = row
@@ -59,4 +64,6 @@ def split_apart(
 def split_slice(bins: Any, feature: int, goes_left: Any, order: Any, scratch: Any) -> Any:
     """`split_apart` for one slice of rows whose bins lie by row; returns the number of lefts."""
     first, step = np.uint64(feature), np.uint64(bins.shape[1])
-    return split_apart(bins.reshape(-1), first, step, order[:0], goes_left, order, scratch)
+    return split_apart(
+        bins.reshape(-1), first, step, order[:0], goes_left, order, scratch, PREFETCH
+    )

@@ -556,7 +556,10 @@ def _partition(nodes: Any, node: Any, source: Any, look: Any, number: Any, lane:
         bins, first, step = source.bins, own[FEATURE], np.int64(source.bins.shape[1])
     ids = source.ids if number == 0 else source.ids[:0]
     flat, table = bins.reshape(-1), nodes.goes_left[node]
-    lefts = split_apart(flat, np.uint64(first), np.uint64(step), ids, table, rows, room)
+    # a lane's bins are in the cache: its rows have just been added up, or will be
+    lefts = split_apart(
+        flat, np.uint64(first), np.uint64(step), ids, table, rows, room, np.int64(0)
+    )
     middle, spare_middle = start + lefts, spare + stop - start - lefts
     _set_range(ranges, own[LEFT], start, middle, spare_middle, swapped)
     _set_range(ranges, own[RIGHT], spare, spare_middle, middle, 1 - swapped)
