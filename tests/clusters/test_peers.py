@@ -1,6 +1,8 @@
 """Workers that add up among themselves, here as threads of one process."""
 
 import socket
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -9,6 +11,7 @@ import pytest
 
 pytest.importorskip("distributed", reason="distributed is not installed")
 
+from mvsboost.dask.lines import Line, answer_calls
 from mvsboost.dask.peers import Door
 
 NAME = bytes(range(16))
@@ -38,16 +41,15 @@ def peers(n, patience=30.0, before=None):
 @pytest.mark.parametrize("shape", [(1, 2, 2), (3, 700, 2), (1, 60_000, 2)])
 def test_all_have_the_sum_of_all(n, shape):
     rng = np.random.default_rng(n)
-    own = [rng.integers(-(2**60), 2**60, shape) for _ in range(n)]
-    kept = [array.copy() for array in own]
+    kept = [rng.integers(-(2**60), 2**60, shape) for _ in range(n)]
     with peers(n) as (met, threads):
         for _ in range(2):
+            own = [array.copy() for array in kept]
             totals = list(
                 threads.map(lambda pair: pair[0].add_up(pair[1]), zip(met, own, strict=True))
             )
             for total in totals:
                 np.testing.assert_array_equal(total, np.sum(kept, axis=0))
-        np.testing.assert_array_equal(own, kept)
         assert all((one.sent > 0) == (n > 1) for one in met)
 
 
@@ -92,3 +94,49 @@ def test_who_does_not_come_is_waited_for_so_long():
     doors[1].close()
     with pytest.raises(OSError, match="refused"):
         socket.create_connection(places[0], timeout=5)
+
+
+def shout(message):
+    return message.upper() * 3
+
+
+def open_line(answer=shout):
+    door = Door("127.0.0.1")
+    answer_calls(door, NAME, 10.0, answer)
+    return Line(("127.0.0.1", door.port), NAME, 10.0)
+
+
+def soon():
+    return time.monotonic() + 30.0
+
+
+def test_a_line_has_an_answer_to_each_message():
+    line = open_line()
+    for message in (b"", b"one", bytes(3_000_000)):
+        line.say(message, 10.0)
+        assert line.hear(soon(), 1.0, lambda: True) == shout(message)
+    line.close()
+
+
+def test_who_does_not_answer_in_time_is_not_waited_for():
+    free = threading.Event()
+    line = open_line(lambda message: message if free.wait(30.0) else b"")
+    line.say(b"one", 10.0)
+    with pytest.raises(TimeoutError):
+        line.hear(time.monotonic() + 0.1, 0.05, lambda: True)
+    with pytest.raises(ConnectionResetError, match="has gone"):
+        line.hear(soon(), 0.05, lambda: False)
+    free.set()
+    line.close()
+
+
+def test_a_worker_that_goes_ends_the_line():
+    listener = socket.create_server(("127.0.0.1", 0))
+    line = Line(listener.getsockname(), NAME, 10.0)
+    guest, _ = listener.accept()
+    listener.close()
+    line.say(b"one", 10.0)
+    guest.close()
+    with pytest.raises(OSError, match=r"gone|reset"):
+        line.hear(soon(), 1.0, lambda: True)
+    line.close()

@@ -5,8 +5,7 @@ client each takes milliseconds of message loops; a connection between two worker
 of that. So workers that reach one another grow a tree together: each has the same requests, and
 all see the same sums, so all decide alike.
 
-Every worker adds up a share of the entries, and tells the others the sums: what one sends and
-receives is twice the array, however many they are.
+What one sends and receives is at most twice an array, however many they are.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from mvsboost.backends.messages import GrownNodes, TreeRequest
 from mvsboost.backends.protocol import Backend
 from mvsboost.trees.grower import FeatureTable, grow_verb_by_verb
 
-__all__ = ["Door", "Peers", "grow_together"]
+__all__ = ["Door", "Peers", "grow_together", "visit"]
 
 _GREETING = 24  # bytes: the name of the meeting, and the number of who comes
 
@@ -76,12 +75,9 @@ class Door:
         found: dict[int, socket.socket] = {}
         try:
             for other, place in enumerate(places[:number]):
-                found[other] = socket.create_connection(place, timeout=limit)
-                found[other].sendall(name + number.to_bytes(8, "little"))
-            self._listener.settimeout(limit)
+                found[other] = visit(place, name, number, limit)
             while len(found) < len(places) - 1:
-                guest, _ = self._listener.accept()
-                other = _greeting_of(guest, name, limit)
+                other, guest = self.admit(name, limit)
                 if number < other < len(places) and other not in found:
                     found[other] = guest
                 else:
@@ -94,9 +90,30 @@ class Door:
             self.close()
         return Peers(number, found, patience)
 
+    def admit(self, name: bytes, limit: float) -> tuple[int, socket.socket]:
+        """The next who knows the name: the number that was said, and the connection."""
+        self._listener.settimeout(limit)
+        while True:
+            guest, _ = self._listener.accept()
+            number = _greeting_of(guest, name, limit)
+            if number >= 0:
+                guest.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                guest.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                return number, guest
+            guest.close()
+
     def close(self) -> None:
         """Nobody else comes in."""
         self._listener.close()
+
+
+def visit(place: tuple[str, int], name: bytes, number: int, limit: float) -> socket.socket:
+    """A connection through somebody's door."""
+    found = socket.create_connection(place, timeout=limit)
+    found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    found.sendall(name + number.to_bytes(8, "little"))
+    return found
 
 
 def _greeting_of(guest: socket.socket, name: bytes, limit: float) -> int:
@@ -131,13 +148,20 @@ class Peers:
         self.sent = 0
         for one in self._others.values():
             one.setblocking(False)
-            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
     def add_up(self, own: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The sum of everybody's arrays; OSError where somebody has gone."""
-        total = np.array(own).reshape(-1)
+        """The sum of everybody's arrays, in place of one's own; OSError where somebody has gone.
+
+        Of more than two each adds up a share of the entries, and tells the others the sums.
+        """
+        total = own.reshape(-1)
         n = len(self._others) + 1
+        if n == 2:
+            (other,) = self._others
+            found = {other: np.empty_like(total)}
+            self._exchange({other: total}, found)
+            total += found[other]
+            return own
         ends = [i * len(total) // n for i in range(n + 1)]
         shares = [total[a:b] for a, b in pairwise(ends)]
         mine = shares[self._number]
@@ -146,7 +170,7 @@ class Peers:
         for part in found.values():
             mine += part
         self._exchange(dict.fromkeys(self._others, mine), {i: shares[i] for i in self._others})
-        return total.reshape(own.shape)
+        return own
 
     def close(self) -> None:
         """Let the others go; whoever waits for this one is told."""

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from time import monotonic, sleep
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -27,6 +28,7 @@ from distributed.protocol.pickle import dumps, loads
 
 from mvsboost.backends.composite import merge
 from mvsboost.backends.messages import GrownNodes, RowObjective, TreeRequest
+from mvsboost.dask.lines import Line
 from mvsboost.dask.worker import (
     GROW,
     Answer,
@@ -36,6 +38,7 @@ from mvsboost.dask.worker import (
     hold,
     meet,
     open_door,
+    open_line,
     relay,
     request,
     serve,
@@ -167,6 +170,8 @@ class Session:
         self._log: list[Call] = []
         self._most_peers, self._meetings_left = most_peers, _MOST_MEETINGS
         self._have_met: frozenset[str] = frozenset()
+        self._lines: dict[str, Line] = {}
+        self._without_line: set[str] = set()  # workers to which none could be drawn
 
     def ask(self, calls: Sequence[Call]) -> Any:
         """Have all rows do what is called for; the merged answer of the last call."""
@@ -252,6 +257,8 @@ class Session:
     def close(self) -> None:
         """Let the workers go; one that does not answer at once lets go after its patience."""
         addresses, self._rows = sorted(set(self._homes.values())), []
+        for home in list(self._lines):
+            self._end_line(home)
         with suppress(Exception):  # a client or a cluster may be closed by now
             self._client.sync(_dismiss, self._client, addresses, self._name)
 
@@ -282,18 +289,67 @@ class Session:
         self.traffic.sent += sum(len(message) for _, message in messages)
         verb = calls[-1].verb
         try:
-            replies = self._client.sync(
-                _deliver,
-                self._client,
-                messages,
-                verb,
-                callback_timeout=max(0.0, deadline - monotonic()),
-            )
+            replies = self._exchange(messages, verb, deadline)
         except TimeoutError:
             names = ", ".join(sorted({home for home, _ in messages}))
             raise self._waiting.over(f"workers {names} have not all answered {verb!r}") from None
         self.traffic.received += sum(map(len, replies))
         return [loads(reply) for reply in replies]
+
+    def _exchange(
+        self, messages: list[tuple[str, bytes]], verb: str, deadline: float
+    ) -> list[bytes]:
+        """Replies of those workers that are reached: by lines where there are some, or by Dask."""
+        self._draw_lines({home for home, _ in messages}, deadline)
+        by_line, by_dask = [], []
+        for home, message in messages:
+            line = self._lines.get(home)
+            try:
+                if line is None:
+                    by_dask.append((home, message))
+                else:
+                    line.say(message, max(deadline - monotonic(), _LOOK))
+                    by_line.append((home, line))
+            except TimeoutError:
+                raise
+            except OSError:
+                self._end_line(home)
+        replies: list[bytes] = []
+        if by_dask:
+            limit = max(0.0, deadline - monotonic())
+            replies += self._client.sync(
+                _deliver, self._client, by_dask, verb, callback_timeout=limit
+            )
+        for home, line in by_line:
+            try:
+                replies.append(line.hear(deadline, _LOOK, partial(self._is_there, home, deadline)))
+            except TimeoutError:
+                raise
+            except OSError:
+                self._end_line(home)
+        return replies
+
+    def _draw_lines(self, homes: set[str], deadline: float) -> None:
+        """A line to each worker that has none, unless there are too many or it was tried."""
+        if len(set(self._homes.values())) > min(_MOST_ASKED, self._most_peers):
+            return
+        for home in homes - self._lines.keys() - self._without_line:
+            self._without_line.add(home)
+            if urlsplit(home).scheme != "tcp":
+                continue
+            name, limit = uuid4().bytes, min(_TO_COME, self._waiting.limit)
+            asking = request, self._client.rpc, home, open_line, self._name, name, limit
+            with suppress(TimeoutError, OSError):
+                place = self._client.sync(*asking, callback_timeout=limit)
+                if place is not None:
+                    self._lines[home] = Line(place, name, limit)
+                    self._without_line.discard(home)
+
+    def _is_there(self, home: str, deadline: float) -> bool:
+        return home in self._workers(deadline)
+
+    def _end_line(self, home: str) -> None:
+        self._lines.pop(home).close()
 
     def _lose(self, runs: Iterable[int]) -> None:
         for run in runs:

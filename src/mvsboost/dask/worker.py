@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Lock
 from time import monotonic
 from typing import Any, NamedTuple
@@ -27,6 +28,7 @@ from mvsboost.backends.composite import JOINED, CompositeBackend, merge
 from mvsboost.backends.messages import BinnedRows, RowObjective
 from mvsboost.backends.protocol import Backend
 from mvsboost.backends.registry import backend_factory
+from mvsboost.dask.lines import answer_calls
 from mvsboost.dask.peers import Door, Peers, grow_together
 from mvsboost.errors import ClusterError
 from mvsboost.exact.checksum import checksum
@@ -40,6 +42,7 @@ __all__ = [
     "hold",
     "meet",
     "open_door",
+    "open_line",
     "relay",
     "request",
     "serve",
@@ -279,6 +282,18 @@ def _grow(
     for run, one in zip(runs, known, strict=True):
         one.clock, held.runs[run] = after, one
     return Answer([(runs[0], nodes)], list(runs), [], between=peers.sent - sent)
+
+
+async def open_line(
+    session: str, name: bytes, limit: float, dask_worker: Any = None
+) -> tuple[str, int] | None:
+    """Where the client can come in for a line of its own; None where there are no rows of it."""
+    address, host = dask_worker.address, dask_worker.ip
+    if (address, session) not in _held:
+        return None
+    door = Door(host)
+    answer_calls(door, name, limit, partial(_serve, address))
+    return host, door.port
 
 
 async def open_door(session: str, dask_worker: Any = None) -> tuple[str, int] | None:
