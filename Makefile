@@ -6,7 +6,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 OLDEST := .venv-oldest
-JOBS ?= 2
+# one more than cores: many tests wait for processes
+JOBS ?= 3
 TESTS = $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 COUNTED = $(TESTS) -p tests.counting --cov --cov-report=
 PLAIN = MVSBOOST_PLAIN_NUMBA=1 NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)/plain-kernels

@@ -14,6 +14,7 @@ from mvsboost.backends.cpu import CPUBackend
 from mvsboost.backends.cpu.compilation import keep_quiet
 from mvsboost.boosting import TrainConfig, train
 from mvsboost.data import Dataset
+from mvsboost.data.binning import sampled_rows
 from mvsboost.estimators import MVSClassifier, MVSRegressor
 from mvsboost.exact.dtypes import MAX_BINS
 from mvsboost.objectives import Logistic
@@ -60,6 +61,7 @@ def warm_up() -> float:
     # these few rows are not worth two threads
     ThreadPool(2).together(lambda thread: None, 2)
     ThreadPool(2).whole(2, lambda *pool: None)
+    sampled_rows(2, seed=0, sample_rows=1)  # these few rows are all looked at to find edges
     _grow_verb_by_verb(Dataset.from_data(table, _classes(), n_classes=2))
     return time.perf_counter() - start
 

@@ -229,7 +229,7 @@ def sliced(n_threads: int) -> Iterator[None]:
     pool = ThreadPool(n_threads, Smallest(slice=7, part=7))
     make = partial(CPUBackend, n_threads=pool, ways=Ways(lanes=1))
     try:
-        registry.CPUBackend = lambda rows, objective, _: make(rows, objective)
+        registry.CPUBackend = lambda rows, objective, *_: make(rows, objective)
         yield
     finally:
         registry.CPUBackend = CPUBackend
