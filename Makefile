@@ -6,9 +6,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 OLDEST := .venv-oldest
-# one more than cores: many tests wait for processes
-JOBS ?= 3
-TESTS = $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
+JOBS ?= 2
+# one more than cores: many tests wait for other processes
+WORKERS ?= 3
+TESTS = $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 COUNTED = $(TESTS) -p tests.counting --cov --cov-report=
 PLAIN = MVSBOOST_PLAIN_NUMBA=1 NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)/plain-kernels
 SIZE ?= quick
@@ -65,7 +66,7 @@ test-gpu: $(VENV)/dev.stamp
 # do not go with the others'; needs Python 3.11 or 3.12.
 # Matplotlib 3.8 calls the newest pyparsing by names of old
 test-oldest: $(OLDEST)/stamp
-	NUMBA_CACHE_DIR=$(CURDIR)/$(OLDEST)/kernels $(OLDEST)/bin/pytest -q -n $(JOBS) --dist worksteal \
+	NUMBA_CACHE_DIR=$(CURDIR)/$(OLDEST)/kernels $(OLDEST)/bin/pytest -q -n $(WORKERS) --dist worksteal \
 		-W ignore::pyparsing.warnings.PyparsingDeprecationWarning \
 		--ignore=tests/clusters --ignore=src/mvsboost/dask --deselect='tests/test_docs.py::test_listings_run[docs/scale.md]'
 
