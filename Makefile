@@ -7,10 +7,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 JOBS ?= 2
-# one more than cores: many tests wait for other processes
-WORKERS ?= 3
-TESTS = $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
-COUNTED = $(TESTS) -p tests.counting --cov --cov-report=
+TESTS = $(BIN)/python -m pytest -q --dist worksteal
+COUNTED = $(TESTS) -n $(JOBS) -p tests.counting --cov --cov-report=
 PLAIN = MVSBOOST_PLAIN_NUMBA=1 NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)/plain-kernels
 SIZE ?= quick
 CASES ?= 20000
@@ -18,15 +16,18 @@ CASES ?= 20000
 # without it on disk every process compiles the bytecode of all that it imports, for seconds
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-gpu test-oldest release-check campaign bench paper lint kernels plain-kernels unit unit-nojit unit-plain-numba coverage docs clean
+.PHONY: demo test test-gpu test-oldest release-check campaign bench paper lint kernels unit unit-nojit unit-plain-numba coverage docs clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/mvsboost compare adult --target target --out demo-results
 
-# mypy has one core, and kernels are compiled on the other: once, and not by every process of tests
+# mypy has one core, and kernels are compiled on the other: once, and not by every process of tests.
+# Many tests wait for other processes, so the three legs run at the same time
 test: $(VENV)/dev.stamp
-	$(MAKE) -j 3 lint kernels plain-kernels
-	$(MAKE) -j 1 unit unit-nojit unit-plain-numba coverage
+	$(MAKE) -j 2 lint kernels
+	rm -f .coverage .coverage.*
+	$(MAKE) -j 3 unit unit-nojit unit-plain-numba
+	$(MAKE) coverage
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
@@ -37,24 +38,21 @@ lint: $(VENV)/dev.stamp
 kernels: $(VENV)/dev.stamp
 	$(BIN)/mvsboost warmup
 
-plain-kernels: $(VENV)/dev.stamp
-	$(PLAIN) $(BIN)/mvsboost warmup
-
 unit: $(VENV)/dev.stamp
-	rm -f .coverage .coverage.*
-	$(COUNTED) --durations=10
+	COVERAGE_FILE=.coverage.unit $(COUNTED) --durations=10
 
 # kernels as plain Python: real tracebacks, and lines that coverage can count
 unit-nojit: $(VENV)/dev.stamp
-	NUMBA_DISABLE_JIT=1 $(COUNTED) --cov-append --durations=10 \
+	NUMBA_DISABLE_JIT=1 COVERAGE_FILE=.coverage.nojit $(COUNTED) --durations=10 \
 		-m "not large" -W "ignore:overflow encountered:RuntimeWarning" \
 		tests/kernels tests/runtime tests/exact tests/trees tests/backends
 
-# what compiles kernels where Numba's insides are not what they were
+# what compiles kernels where Numba's insides are not what they were; one process compiles each once
 unit-plain-numba: $(VENV)/dev.stamp
-	$(PLAIN) $(TESTS) tests/kernels tests/trees/test_grower.py tests/backends/test_models.py
+	$(PLAIN) $(TESTS) -n 1 tests/kernels tests/trees/test_grower.py tests/backends/test_models.py
 
 coverage: $(VENV)/dev.stamp
+	$(BIN)/coverage combine
 	$(BIN)/coverage report --skip-covered --fail-under=95
 
 # on a GPU what `make unit` runs on the simulator; numba-cuda uses what is deprecated in NumPy
@@ -66,7 +64,7 @@ test-gpu: $(VENV)/dev.stamp
 # do not go with the others'; needs Python 3.11 or 3.12.
 # Matplotlib 3.8 calls the newest pyparsing by names of old
 test-oldest: $(OLDEST)/stamp
-	NUMBA_CACHE_DIR=$(CURDIR)/$(OLDEST)/kernels $(OLDEST)/bin/pytest -q -n $(WORKERS) --dist worksteal \
+	NUMBA_CACHE_DIR=$(CURDIR)/$(OLDEST)/kernels $(OLDEST)/bin/pytest -q -n $(JOBS) --dist worksteal \
 		-W ignore::pyparsing.warnings.PyparsingDeprecationWarning \
 		--ignore=tests/clusters --ignore=src/mvsboost/dask --deselect='tests/test_docs.py::test_listings_run[docs/scale.md]'
 

@@ -33,6 +33,7 @@ from distributed import Client, LocalCluster, wait
 from mvsboost import MVS, MVSClassifier
 from mvsboost.callbacks import Callback
 from mvsboost.dask import DaskMVSClassifier
+from mvsboost.dask.session import MOST_PEERS
 from mvsboost.dask.worker import request
 
 N_COLUMNS, RATE, PARTITION = 28, 0.1, 250_000
@@ -192,7 +193,10 @@ def local_iteration(n_rows: int) -> float:
 
 def times(options: argparse.Namespace) -> None:
     """Seconds of an iteration on 1, 2 and 4 workers."""
-    print(f"{options.rows:,d} rows; {'contender':24s} workers  s/iteration  rounds/tree  kB/round")
+    print(
+        f"{options.rows:,d} rows; {'contender':24s} workers  s/iteration  rounds/tree  kB/round  "
+        "MB between workers/tree"
+    )
     for _ in range(options.repeat):
         print(f"{'mvsboost here, 2 threads':36s} {'':8s} {local_iteration(options.rows):8.3f}")
     for n in options.workers:
@@ -211,7 +215,8 @@ def measure(contender: Contender, client: Client, X: Any, y: Any, n: int) -> Non
         made = contender.fit(client, X, y, MANY, callbacks=[times], **contender.options)
         found = made.traffic_
         moved = (found["sent"] + found["received"]) / found["rounds"] / 1000
-        said = f"{times.median():8.3f} {found['rounds'] / MANY:8.1f} {moved:8.0f}"
+        between = found["between"] / MANY / 1e6
+        said = f"{times.median():8.3f} {found['rounds'] / MANY:8.1f} {moved:8.0f} {between:8.1f}"
     else:
         seconds = []
         for n_trees in (FEW, MANY):
@@ -302,24 +307,33 @@ def fit_apart(
         return float(seconds), file.read()
 
 
-# of these measures on two cores: `times` without a cluster, `latency`, and rounds of `times`
-NS_A_ROW, LATENCY, OWN_WORK, BYTES_A_SECOND = 44.0, 1.6e-3, 24e-3, 300e6
-ROUNDS, ROUNDS_OF_HISTOGRAMS, BYTES_OF_HISTOGRAMS = 16, 10, 400e3
+# of these measures on two cores: `times` on one worker and two, `latency`, rounds of `times`
+NS_A_ROW, OWN_WORK = 36.0, 15e-3
+LINE, MESSAGE = 1.0e-3, 1.6e-3  # seconds of a round, by a line or by Dask
+EXCHANGE, A_PEER = 0.25e-3, 20e-6  # seconds of a sum, and more for each other worker
+BYTES, BYTES_A_SECOND = 115e3, 300e6  # of a histogram
+ROUNDS, HISTOGRAMS = 7, 30
+ROUNDS_BY_CLIENT, ROUNDS_OF_HISTOGRAMS, HISTOGRAMS_A_ROUND = 16, 10, 3.4
 ASKED_AT_ONCE = 16
 
 
 def cost(options: argparse.Namespace) -> None:
-    """Seconds an iteration by the formula of docs/scale.md."""
+    """Seconds an iteration by the formulas of docs/scale.md."""
     for n_rows, n_workers in ((5e6, 1), (5e6, 2), (5e6, 4), (1e8, 10), (1e9, 100), (4e9, 1000)):
-        hops = 1 if n_workers <= ASKED_AT_ONCE else 2
-        answers = n_workers if hops == 1 else 2 * n_workers**0.5
         rows = n_rows / n_workers * NS_A_ROW * 1e-9
-        waiting = ROUNDS * hops * LATENCY
-        moving = ROUNDS_OF_HISTOGRAMS * answers * BYTES_OF_HISTOGRAMS / BYTES_A_SECOND
-        whole = rows + waiting + moving + OWN_WORK
+        round_trip = LINE if n_workers <= ASKED_AT_ONCE else 2 * MESSAGE
+        if n_workers <= MOST_PEERS:
+            waiting = ROUNDS * round_trip
+            each = EXCHANGE + (n_workers - 1) * A_PEER + 2 * BYTES / BYTES_A_SECOND
+            adding = HISTOGRAMS * each if n_workers > 1 else 0.0
+        else:
+            waiting, answers = ROUNDS_BY_CLIENT * round_trip, 2 * n_workers**0.5
+            read = answers * HISTOGRAMS_A_ROUND * BYTES
+            adding = ROUNDS_OF_HISTOGRAMS * read / BYTES_A_SECOND
+        whole = rows + waiting + adding + OWN_WORK
         print(
             f"{n_rows:14,.0f} rows {n_workers:5d} workers {rows:6.2f} + {waiting:5.2f} + "
-            f"{moving:5.2f} + {OWN_WORK:5.2f} = {whole:5.2f} s"
+            f"{adding:5.2f} + {OWN_WORK:5.2f} = {whole:5.2f} s"
         )
 
 

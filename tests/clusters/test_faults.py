@@ -240,7 +240,14 @@ def test_memory_that_is_spilled(classes):
     rows = classes
     expected = MVSClassifier(n_estimators=4).fit(*rows)
     with (
-        dask.config.set({"distributed.worker.memory.target": 1e-6}),
+        # the worker is in the process of the tests, whose memory must not stop it
+        dask.config.set(
+            {
+                "distributed.worker.memory.target": 1e-6,
+                "distributed.worker.memory.spill": False,
+                "distributed.worker.memory.pause": False,
+            }
+        ),
         distributed.LocalCluster(
             n_workers=1,
             threads_per_worker=1,

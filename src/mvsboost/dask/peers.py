@@ -149,11 +149,18 @@ class Peers:
         for one in self._others.values():
             one.setblocking(False)
 
+    @property
+    def are_there(self) -> bool:
+        """Whether there is anybody else."""
+        return bool(self._others)
+
     def add_up(self, own: NDArray[np.int64]) -> NDArray[np.int64]:
         """The sum of everybody's arrays, in place of one's own; OSError where somebody has gone.
 
         Of more than two each adds up a share of the entries, and tells the others the sums.
         """
+        if not self.are_there:
+            return own
         total = own.reshape(-1)
         n = len(self._others) + 1
         if n == 2:
@@ -228,7 +235,11 @@ class _Together(MergedBackend):
 def grow_together(
     own: Backend, peers: Peers, n_bins: NDArray[np.int64], request: TreeRequest
 ) -> GrownNodes:
-    """The tree that all workers grow at once, each on its own rows."""
+    """The tree that all workers grow at once, each on its own rows; one alone grows it whole."""
+    whole = None if peers.are_there else getattr(own, "grow_whole_tree", None)
+    nodes: GrownNodes | None = whole(request) if whole else None
+    if nodes is not None:
+        return nodes
     return grow_verb_by_verb(_Together(own, peers), _table_of(request, n_bins), request)
 
 
