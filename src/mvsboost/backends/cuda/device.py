@@ -599,10 +599,10 @@ def _no_memory(needed: int, purpose: str, free: float) -> DataError:
 
 
 ONE_AT_A_TIME = RLock()
-"""Held while arrays are copied or kernels run outside of a program, or a program is recorded.
+"""Held while all work of the device is waited for, or a program is recorded.
 
-Such copies and runs wait for all other work of the device, which CUDA does not let them do in the
-midst of a recording; several threads may fit at the same time.
+CUDA does not let a thread do the one in the midst of the other; several threads may fit at the
+same time. Programs run beside whatever else the device does, so copies outside of them wait.
 """
 
 
@@ -610,18 +610,23 @@ def put(array: Any) -> Any:
     """A copy on the device."""
     array = np.ascontiguousarray(array)
     with ONE_AT_A_TIME, asking_for(array.nbytes):
-        return cuda.to_device(array)
+        found = cuda.to_device(array)
+        cuda.synchronize()
+    return found
 
 
 def send(array: Any, to: Any) -> None:
-    """Copy an array to one on the device."""
+    """Copy an array to one on the device, once nobody works with what is there."""
     with ONE_AT_A_TIME:
+        cuda.synchronize()
         to.copy_to_device(np.ascontiguousarray(array))
+        cuda.synchronize()
 
 
 def bring(array: Any) -> Any:
-    """A copy on the host of an array on the device."""
+    """A copy on the host of an array on the device, once it is written."""
     with ONE_AT_A_TIME:
+        cuda.synchronize()
         return array.copy_to_host()
 
 

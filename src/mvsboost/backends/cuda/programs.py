@@ -101,9 +101,11 @@ class Program:
     ) -> None:
         self._queue, self._numbers, self._steps = queue, numbers, tuple(steps)
         self._up, self._down = (numbers.both, *up), (numbers.both, *down)
-        self._recorded: Any = None
+        self._recorded: list[Any] = []
         self._is_compiled = SIMULATED
         self._started = 0
+        # what is copied to must not be given back before
+        weakref.finalize(self, queue.end, self._recorded)
 
     def run(
         self, reals: Sequence[float] = (), integers: Sequence[int] = ()
@@ -120,13 +122,13 @@ class Program:
         self._numbers.reals.host[: len(reals)] = reals
         self._numbers.integers.host[: len(integers)] = integers
         if SIMULATED or not self._is_compiled:
-            self._launch()
+            with ONE_AT_A_TIME:  # Numba loads a kernel twice where two threads want it first
+                self._launch()
             self._is_compiled = True
         else:
-            if self._recorded is None:
-                self._recorded = queue.record(self._launch)
-                weakref.finalize(self, queue.forget, self._recorded)
-            queue.replay(self._recorded)
+            if not self._recorded:
+                self._recorded.append(queue.record(self._launch))
+            queue.replay(self._recorded[0])
         queue.started += 1
         self._started = queue.started
 
@@ -149,13 +151,19 @@ class Queue:
     """What the programs of a backend run in, one after the other."""
 
     def __init__(self) -> None:
-        self.stream = cuda.stream()
         self.started = self.waited = 0
-        if not SIMULATED:
-            # what Numba checks at each of its calls takes longer than the call
-            from cuda.bindings import driver
+        if SIMULATED:
+            self.stream = cuda.stream()
+            return
+        # what Numba checks at each of its calls takes longer than the call
+        from cuda.bindings import driver
 
-            self._driver, self._handle = driver, self.stream.handle
+        cuda.current_context()
+        # of its own, so that copies of other threads may meet a recording
+        flag = driver.CUstream_flags.CU_STREAM_NON_BLOCKING
+        self._driver, self._handle = driver, _checked(driver.cuStreamCreate(flag))
+        self.stream = cuda.external_stream(int(self._handle))
+        weakref.finalize(self, driver.cuStreamDestroy, self._handle)
 
     def wait(self) -> None:
         if not SIMULATED:
@@ -181,8 +189,12 @@ class Queue:
     def replay(self, recorded: Any) -> None:
         _checked(self._driver.cuGraphLaunch(recorded, self._handle))
 
-    def forget(self, recorded: Any) -> None:
-        _checked(self._driver.cuGraphExecDestroy(recorded))
+    def end(self, recorded: list[Any]) -> None:
+        """Wait for what runs, and forget what a program has recorded."""
+        if not SIMULATED:
+            self._driver.cuStreamSynchronize(self._handle)
+            for one in recorded:
+                self._driver.cuGraphExecDestroy(one)
 
 
 def _checked(answer: tuple[Any, ...]) -> Any:
