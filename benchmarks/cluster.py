@@ -308,10 +308,10 @@ def fit_apart(
 
 
 # of these measures on two cores: `times` on one worker and two, `latency`, rounds of `times`
-NS_A_ROW, OWN_WORK = 36.0, 15e-3
+NS_A_ROW, OWN_WORK = 30.0, 15e-3
 LINE, MESSAGE = 1.0e-3, 1.6e-3  # seconds of a round, by a line or by Dask
-EXCHANGE, A_PEER = 0.25e-3, 20e-6  # seconds of a sum, and more for each other worker
-BYTES, BYTES_A_SECOND = 115e3, 300e6  # of a histogram
+EXCHANGE, A_PEER = 0.1e-3, 20e-6  # seconds of a sum, and more for each other worker
+BYTES, BETWEEN, BY_DASK = 115e3, 1e9, 300e6  # of a histogram, and bytes a second
 ROUNDS, HISTOGRAMS = 7, 30
 ROUNDS_BY_CLIENT, ROUNDS_OF_HISTOGRAMS, HISTOGRAMS_A_ROUND = 16, 10, 3.4
 ASKED_AT_ONCE = 16
@@ -324,12 +324,12 @@ def cost(options: argparse.Namespace) -> None:
         round_trip = LINE if n_workers <= ASKED_AT_ONCE else 2 * MESSAGE
         if n_workers <= MOST_PEERS:
             waiting = ROUNDS * round_trip
-            each = EXCHANGE + (n_workers - 1) * A_PEER + 2 * BYTES / BYTES_A_SECOND
+            each = EXCHANGE + (n_workers - 1) * A_PEER + 2 * BYTES / BETWEEN
             adding = HISTOGRAMS * each if n_workers > 1 else 0.0
         else:
             waiting, answers = ROUNDS_BY_CLIENT * round_trip, 2 * n_workers**0.5
             read = answers * HISTOGRAMS_A_ROUND * BYTES
-            adding = ROUNDS_OF_HISTOGRAMS * read / BYTES_A_SECOND
+            adding = ROUNDS_OF_HISTOGRAMS * read / BY_DASK
         whole = rows + waiting + adding + OWN_WORK
         print(
             f"{n_rows:14,.0f} rows {n_workers:5d} workers {rows:6.2f} + {waiting:5.2f} + "

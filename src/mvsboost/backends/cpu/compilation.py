@@ -21,7 +21,7 @@ __all__ = [
 
 logger = logging.getLogger("mvsboost")
 
-TYPICAL_SECONDS = 13
+TYPICAL_SECONDS = 11
 """What a first fit takes on two shared cores; `benchmarks/startup.py` measures it."""
 
 _CENTRAL: Any = gradients.bit_range
