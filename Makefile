@@ -52,7 +52,7 @@ unit-plain-numba: $(VENV)/dev.stamp
 	$(PLAIN) $(TESTS) -n 1 tests/kernels tests/trees/test_grower.py tests/backends/test_models.py
 
 coverage: $(VENV)/dev.stamp
-	$(BIN)/coverage combine
+	$(BIN)/coverage combine -q --keep
 	$(BIN)/coverage report --skip-covered --fail-under=95
 
 # on a GPU what `make unit` runs on the simulator; numba-cuda uses what is deprecated in NumPy

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mvsboost.backends.messages import NO_GROUPS
+from mvsboost.backends.messages import NO_GROUPS, are_plain
 from mvsboost.backends.protocol import Backend
 from mvsboost.backends.registry import BackendFactory, backend_factory
 from mvsboost.backends.timed import TimedBackend
@@ -155,7 +155,7 @@ def prepare(
         _check_mapper(data, dataset.mapper, "an evaluation set")
         data.check_values(config.objective)
     table = feature_table(dataset, config)
-    full = config.tree.second_look > 0 or not table.is_plain
+    full = config.tree.second_look > 0 or not are_plain(table)
     make = factory or backend_factory(config.device, config.n_threads, full)
     backend = TimedBackend(make(dataset.rows, config.objective))
     check_rows(backend.n_rows, config.sampler.share, config.tree.second_look)

@@ -38,21 +38,12 @@ from mvsboost.objectives import (
 from mvsboost.objectives.builtin import BUILTIN
 from tests.backends.test_verbs import CASES, VERBS, assert_same, chunked, ready
 
-pytestmark = pytest.mark.large
+pytestmark = [pytest.mark.large, pytest.mark.usefixtures("often_switched")]
 
 N_ROWS = 30 if SIMULATED else 120
 """The simulator goes through rows in plain Python."""
 
 OF_GRADIENTS = ["compute_gradients", "compute_gradients first order", "metrics"]
-
-
-@pytest.fixture(autouse=True)
-def often_switched():
-    """The simulator looks at its threads without a pause; so they have their turn sooner."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(5e-5)
-    yield
-    sys.setswitchinterval(before)
 
 
 def agree(verb, case, make, make_rows, tree):

@@ -5,7 +5,6 @@ On Numba's simulator, whose device has the memory of the host, or on a GPU (`mak
 
 from __future__ import annotations
 
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -21,19 +20,10 @@ from mvsboost.data.targets import vector_of
 from mvsboost.errors import DataError, ParameterError
 from mvsboost.objectives import Squared
 
-pytestmark = pytest.mark.large
+pytestmark = [pytest.mark.large, pytest.mark.usefixtures("often_switched")]
 
 N_ROWS = 40 if SIMULATED else 3000
 """The simulator goes through rows in plain Python."""
-
-
-@pytest.fixture(autouse=True)
-def often_switched():
-    """The simulator looks at its threads without a pause; so they have their turn sooner."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(5e-5)
-    yield
-    sys.setswitchinterval(before)
 
 
 class OnGPU:

@@ -210,6 +210,22 @@ def test_what_a_worker_raises_is_raised(client, amounts):
     assert held(client) <= before
 
 
+class CannotBeSent(Exception):
+    def __reduce__(self):
+        raise TypeError("not to be sent")
+
+
+class RaisesWhatCannotBeSent(Raises):
+    def gradient(self, target, score):
+        raise CannotBeSent("too large")
+
+
+def test_what_cannot_be_sent_is_named(client, amounts):
+    remote = DaskMVSRegressor(client=client, objective=RaisesWhatCannotBeSent())
+    with pytest.raises(ClusterError, match="raised CannotBeSent, which cannot be sent: too large"):
+        remote.fit(*as_arrays(*amounts, rows=300))
+
+
 def test_rows_that_come_back_different_are_told(client):
     """Partitions that are made anew each time, as by an unseeded generator."""
 

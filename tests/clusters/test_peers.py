@@ -13,6 +13,7 @@ pytest.importorskip("distributed", reason="distributed is not installed")
 
 from mvsboost.dask.lines import Line, answer_calls
 from mvsboost.dask.peers import Door
+from mvsboost.dask.worker import GROW, Answer
 
 NAME = bytes(range(16))
 
@@ -140,3 +141,11 @@ def test_a_worker_that_goes_ends_the_line():
     with pytest.raises(OSError, match=r"gone|reset"):
         line.hear(soon(), 1.0, lambda: True)
     line.close()
+
+
+def test_workers_asked_by_another_have_one_tree():
+    grown = [Answer([(run, "tree")], [run], [], between=5) for run in (2, 0, 1)]
+    answer = Answer.together(GROW, [*grown, Answer([], [], [3])])
+    assert answer.parts == [(0, "tree")]
+    assert sorted(answer.done) == [0, 1, 2]
+    assert (answer.lost, answer.between) == ([3], 15)

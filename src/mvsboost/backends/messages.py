@@ -28,6 +28,7 @@ __all__ = [
     "RowObjective",
     "RowSet",
     "TreeRequest",
+    "are_plain",
     "bins_on_host",
     "read_only",
     "residual_key",
@@ -277,6 +278,23 @@ class NodeSplit:
 
 NO_GROUPS = np.zeros((0, 0), np.int64)
 """What features are in where all may meet in a branch."""
+
+
+class Features(Protocol):
+    """What is known of some features; see `TreeRequest`."""
+
+    @property
+    def categorical(self) -> NDArray[np.bool_]: ...
+    @property
+    def monotone(self) -> NDArray[np.int8]: ...
+    @property
+    def groups(self) -> NDArray[np.int64]: ...
+
+
+def are_plain(features: Features) -> bool:
+    """Whether all are numeric, and trees may do with them what they like."""
+    constrained = features.groups.shape[1] > 0 or features.monotone.any()
+    return not (constrained or features.categorical.any())
 
 
 class TreeRequest(NamedTuple):

@@ -97,9 +97,7 @@ class Door:
             guest, _ = self._listener.accept()
             number = _greeting_of(guest, name, limit)
             if number >= 0:
-                guest.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                guest.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                return number, guest
+                return number, _prompt(guest)
             guest.close()
 
     def close(self) -> None:
@@ -109,11 +107,16 @@ class Door:
 
 def visit(place: tuple[str, int], name: bytes, number: int, limit: float) -> socket.socket:
     """A connection through somebody's door."""
-    found = socket.create_connection(place, timeout=limit)
-    found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    found = _prompt(socket.create_connection(place, timeout=limit))
     found.sendall(name + number.to_bytes(8, "little"))
     return found
+
+
+def _prompt(one: socket.socket) -> socket.socket:
+    """The same, sending at once what it is given, and noticing a machine that has gone."""
+    one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    return one
 
 
 def _greeting_of(guest: socket.socket, name: bytes, limit: float) -> int:

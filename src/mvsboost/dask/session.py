@@ -14,8 +14,8 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic, sleep
@@ -300,20 +300,18 @@ class Session:
         self, messages: list[tuple[str, bytes]], verb: str, deadline: float
     ) -> list[bytes]:
         """Replies of those workers that are reached: by lines where there are some, or by Dask."""
+        if monotonic() > deadline:  # a worker may be there and never answer
+            raise TimeoutError
         self._draw_lines({home for home, _ in messages}, deadline)
         by_line, by_dask = [], []
         for home, message in messages:
             line = self._lines.get(home)
-            try:
-                if line is None:
-                    by_dask.append((home, message))
-                else:
-                    line.say(message, max(deadline - monotonic(), _LOOK))
-                    by_line.append((home, line))
-            except TimeoutError:
-                raise
-            except OSError:
-                self._end_line(home)
+            if line is None:
+                by_dask.append((home, message))
+                continue
+            with self._ending_line(home):
+                line.say(message, max(deadline - monotonic(), _LOOK))
+                by_line.append((home, line))
         replies: list[bytes] = []
         if by_dask:
             limit = max(0.0, deadline - monotonic())
@@ -321,13 +319,19 @@ class Session:
                 _deliver, self._client, by_dask, verb, callback_timeout=limit
             )
         for home, line in by_line:
-            try:
+            with self._ending_line(home):
                 replies.append(line.hear(deadline, _LOOK, partial(self._is_there, home, deadline)))
-            except TimeoutError:
-                raise
-            except OSError:
-                self._end_line(home)
         return replies
+
+    @contextmanager
+    def _ending_line(self, home: str) -> Iterator[None]:
+        """End the line to a worker that turns out to have gone."""
+        try:
+            yield
+        except TimeoutError:
+            raise
+        except OSError:
+            self._end_line(home)
 
     def _draw_lines(self, homes: set[str], deadline: float) -> None:
         """A line to each worker that has none, unless there are too many or it was tried."""
@@ -349,7 +353,8 @@ class Session:
         return home in self._workers(deadline)
 
     def _end_line(self, home: str) -> None:
-        self._lines.pop(home).close()
+        if (line := self._lines.pop(home, None)) is not None:
+            line.close()
 
     def _lose(self, runs: Iterable[int]) -> None:
         for run in runs:

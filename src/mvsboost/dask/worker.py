@@ -242,12 +242,22 @@ def _serve(address: str, message: bytes) -> bytes:
                     for name, arguments in calls:
                         rows.answer = getattr(rows.backend, name)(*arguments)
                 except Exception as error:
-                    return _dumps(Answer([], [], [], error))
+                    return _dumps(_failed(error))
             elif rows.clock != after:  # else asked again, since nobody heard the answer
                 lost.append(run)
                 continue
             answers.append(Answer([(run, rows.answer)], [run], []))
         return _dumps(Answer.together(verb, [*answers, Answer([], [], lost)]))
+
+
+def _failed(error: Exception) -> Answer:
+    """An answer of what a call raised, or of what it was where that cannot be sent."""
+    try:
+        pickle.loads(_dumps(error))
+    except Exception:
+        what = f"a worker raised {type(error).__name__}, which cannot be sent: {error}"
+        return Answer([], [], [], ClusterError(what))
+    return Answer([], [], [], error)
 
 
 def _grow(
@@ -278,7 +288,7 @@ def _grow(
         return Answer([], [], list(runs))
     except Exception as error:
         held.part()
-        return Answer([], [], [], error)
+        return _failed(error)
     for run, one in zip(runs, known, strict=True):
         one.clock, held.runs[run] = after, one
     return Answer([(runs[0], nodes)], list(runs), [], between=peers.sent - sent)

@@ -11,7 +11,7 @@ from sklearn.utils import column_or_1d
 
 from mvsboost.data.device import on_host
 from mvsboost.errors import DataError
-from mvsboost.exact.checks import first_of, first_where
+from mvsboost.exact.checks import first_of, first_where, first_without_code
 from mvsboost.exact.dtypes import WEIGHT
 from mvsboost.exact.fixedpoint import power_of_two_below
 
@@ -176,7 +176,7 @@ def target_of(y: Any, n_rows: int, n_classes: int) -> NDArray[np.float64]:
     """Finite numbers as the target of so many rows; of classes their indices."""
     target = as_numbers(y, "y", n_rows)
     if n_classes > 0:
-        wrong = first_where(lambda y: ~((y >= 0) & (y < n_classes) & (y == np.floor(y))), target)
+        wrong = first_without_code(target, n_classes)
     else:
         wrong = first_where(lambda y: ~np.isfinite(y), target)
     if wrong is None:

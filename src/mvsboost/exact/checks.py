@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["extremes", "first_of", "first_where"]
+__all__ = ["extremes", "first_of", "first_where", "first_without_code"]
 
 _LOOKED_AT = 1 << 15
 """Numbers that are looked at together: they stay in the cache."""
@@ -33,6 +33,17 @@ def first_where(
 def first_of(wrong: NDArray[np.bool_]) -> int | None:
     """The first row that is wrong, if any is."""
     return int(np.argmax(wrong)) if wrong.any() else None
+
+
+def first_without_code(values: NDArray[np.float64], n_classes: int) -> int | None:
+    """The first row that does not hold one of the class codes 0 to ``n_classes - 1``, if any.
+
+    Examples
+    --------
+    >>> first_without_code(np.array([0.0, 1.0, np.nan]), 2)
+    2
+    """
+    return first_where(lambda y: (y < 0) | (y >= n_classes) | (y != np.floor(y)), values)
 
 
 def extremes(values: NDArray[np.float64]) -> tuple[float, float]:

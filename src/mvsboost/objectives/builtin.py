@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mvsboost.errors import DataError, ParameterError
-from mvsboost.exact.checks import first_where
+from mvsboost.exact.checks import first_where, first_without_code
 from mvsboost.exact.numerics import coarse_sigmoid, exp, log
 from mvsboost.objectives.base import Objective
 from mvsboost.objectives.links import (
@@ -555,7 +555,7 @@ BUILTIN: dict[str, type[BuiltinObjective]] = {
 
 
 def _check_codes(y: FloatArray, n_classes: int, name: str) -> None:
-    row = first_where(lambda y: (y < 0) | (y >= n_classes) | (y != np.floor(y)), y)
+    row = first_without_code(y, n_classes)
     if row is not None:
         raise DataError(
             f"target must hold class codes 0 to {n_classes - 1} for objective {name!r}, "

@@ -59,12 +59,6 @@ class FeatureTable:
         """Whether any feature is categorical."""
         return bool(self.categorical.any())
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether all features are numeric, and trees may do with them what they like."""
-        constrained = self.groups.shape[1] > 0 or self.monotone.any()
-        return not (self.has_categories or constrained)
-
 
 @dataclass(frozen=True)
 class Limits:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mvsboost.backends.cpu.compilation import announce_compilation
-from mvsboost.backends.messages import GrownNodes, TreeRequest
+from mvsboost.backends.messages import GrownNodes, TreeRequest, are_plain
 from mvsboost.exact.dtypes import NODE, PACKED
 from mvsboost.exact.fixedpoint import Packing
 from mvsboost.kernels import tree
@@ -342,8 +342,7 @@ def _no_features(n_threads: int, n: int) -> tree.Features:
 
 def needs_full(request: TreeRequest) -> bool:
     """Whether a tree needs `tree.grow_full`: anything that `tree.grow` leaves out."""
-    constrained = request.groups.shape[1] > 0 or request.monotone.any()
-    return bool(request.all_rows is not None or request.categorical.any() or constrained)
+    return request.all_rows is not None or not are_plain(request)
 
 
 def _limits(request: TreeRequest) -> NDArray[np.float64]:
